@@ -1,0 +1,1 @@
+//! Harness of the system tests: starts real processes and waits for conditions.
