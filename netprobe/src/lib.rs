@@ -1,1 +1,24 @@
-//! rhumb-probe
+//! Sockets and timers around `rhumb-probe-session`: the reflector and the prober an agent runs, and the two standalone
+//! commands.
+//!
+//! Invariants:
+//! - a time stamp is taken on a thread that does nothing else, right after the socket gave the packet or right before it gets
+//!   it: what else the process does never counts as delay;
+//! - probes are spread at random around their interval, so that they do not march in step with anything they measure;
+//! - figures come with their counts: what was not measured is absent, not zero.
+
+mod engine;
+mod error;
+mod figures;
+mod prober;
+mod reflect;
+mod send;
+mod socket;
+
+pub use error::ProbeError;
+pub use figures::LinkFigures;
+pub use prober::{Prober, ProberConfig, Target};
+pub use reflect::{Reflector, reflect};
+pub use rhumb_probe_session::{Key, KeyError, Mode, ReflectorConfig, ReflectorCounts};
+pub use send::{SendConfig, SendSummary, send};
+pub use socket::read_key;

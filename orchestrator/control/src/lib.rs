@@ -1,1 +1,26 @@
-//! rhumb-control
+//! Use cases and loops: intake, quote, place, sagas, agents' sync, reconciliation, audit.
+//!
+//! Invariants
+//! - Decisions are made by `rhumb_placement` on a `View`; what it decided is re-validated by the store before it holds.
+//! - All changes of an order that has a saga pass through one task (`sagas`), so that no two steps race.
+//! - The desired state of a point is computed from stored sagas alone; a restart changes nothing but the epoch.
+
+pub mod audit;
+pub mod base;
+pub mod config;
+pub mod desk;
+pub mod error;
+pub mod hub;
+pub mod intake;
+mod live_view;
+mod placer;
+mod quote;
+mod reconcile;
+mod sagas;
+pub mod secrets;
+mod sync;
+
+pub use base::Base;
+pub use config::ServerConfig;
+pub use desk::{Caller, Desk};
+pub use error::DeskError;

@@ -1,1 +1,15 @@
-//! rhumb-federation
+//! The federation view: sites, links and their figures folded into one immutable picture that a decision is made on.
+//!
+//! Invariants
+//! - Pure: reports, samples and `now` come in as arguments; nothing is read.
+//! - Staleness is decided here alone.
+//! - A `View` never changes; the next one has a higher generation.
+
+pub mod assemble;
+pub mod export;
+pub mod figures;
+pub mod view;
+
+pub use assemble::{Base, Live, LiveNode, LiveSite};
+pub use figures::{FigureBook, LinkFigure, LinkSample, SampleError};
+pub use view::{FreeNodes, View, ViewDataset, ViewLink, ViewPoint, ViewRegion, ViewSite};

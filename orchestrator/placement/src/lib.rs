@@ -1,1 +1,42 @@
-//! rhumb-placement
+//! The decision: where an order's components run and how its bytes get there, as one question with one answer.
+//!
+//! `feasible` stands (`stand`, `room`) and exact paths (`path`) feed a branch and bound (`search`, `settle`, `joint`)
+//! whose plans are priced exactly (`cost`, `window`); `explain` and `counterfactual` say why not elsewhere and what
+//! would help; `audit` checks any plan again by other means.
+//!
+//! Invariants
+//! - Pure: view, order, submission time and policy go in; nothing else is read. The same question has the same answer,
+//!   whatever the order of sites and links in the input.
+//! - No float. Costs and times are exact; each term is rounded once.
+//! - A plan never takes more than the view has free, and a bound is never above what it bounds.
+
+mod answer;
+pub mod audit;
+pub mod batch;
+pub mod between;
+mod bound;
+mod cost;
+mod counterfactual;
+pub mod decision;
+mod joint;
+mod legs;
+mod network;
+mod option;
+pub mod output;
+mod path;
+pub mod policy;
+mod problem;
+mod refusal;
+mod room;
+mod search;
+mod settle;
+mod stand;
+mod verdict;
+mod window;
+
+pub use audit::{Violation, audit};
+pub use batch::{Batch, place_batch};
+pub use between::{Between, path_between};
+pub use decision::{ApplyError, Decision, Stats, apply, decide, explain, held, never_fits, place};
+pub use output::{batch_json, decision_json};
+pub use policy::{Policy, Request};

@@ -1,1 +1,18 @@
-//! rhumb-provision
+//! The order's saga: what has to happen, in which order, and what undoes it.
+//!
+//! Invariants
+//! - Pure: `step` is a total function of state and event; it reads no clock and does no I/O.
+//! - The desired state of every point is a function of the saga alone (`desired`), so that a restart loses nothing.
+//! - Devices and routes are given back only after every point concerned has confirmed, on a desired state that no longer
+//!   lists them, that nothing is left; or, with a lease, after that lease has ended.
+//! - Final is final: an event that comes late changes nothing.
+
+pub mod bill;
+pub mod desired;
+pub mod saga;
+pub mod step;
+
+pub use bill::{BillItem, Prices, bill};
+pub use desired::{Ask, LegSecrets, PointShare, RouteProvider, desired};
+pub use saga::{Goal, LegPurpose, LegState, ReplicaState, RunEnd, Saga, Stamp};
+pub use step::{Event, Note, Step, step};

@@ -1,1 +1,84 @@
-//! rhumb-store
+//! Durable state behind one trait: SQLite embedded, PostgreSQL beyond one machine.
+//!
+//! Invariants
+//! - Every change goes through `commit`: set-based, one transaction, a savepoint per intent; an intent holds or leaves nothing.
+//! - Devices, node capacity and link capacity are re-validated there on current rows, and CHECK constraints make a
+//!   negative or over-full node, device or link impossible in the database itself.
+//! - An order's event is written in the same transaction as its change; events of one order are numbered without gaps.
+//! - `version` guards every order: an intent made on an older version is refused.
+
+mod any;
+mod apply;
+mod codec;
+mod engine;
+pub mod error;
+pub mod intent;
+mod migration;
+pub mod postgres;
+mod read;
+pub mod record;
+mod room;
+mod rows;
+mod session;
+pub mod sqlite;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use any::AnyStore;
+pub use error::StoreError;
+pub use intent::{Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome, ReplicaWant, Reservation};
+pub use postgres::{PostgresLimits, PostgresStore};
+pub use record::{
+    DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LinkHold, NewEvent, NodeRecord, OrderFilter, OrderRecord,
+    Page, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, UsageRecord,
+};
+pub use sqlite::SqliteStore;
+
+use rhumb_model::{OrderId, QuoteId};
+use std::future::Future;
+
+type Answer<T> = Result<T, StoreError>;
+
+/// What the control plane asks of durable state. Reads see every commit that was answered before.
+pub trait Store: Clone + Send + Sync + 'static {
+    /// One outcome per intent, in order. Concurrent callers are grouped into one transaction where the backend gains by it.
+    fn commit(&self, intents: Vec<Intent>) -> impl Future<Output = Answer<Vec<Outcome>>> + Send;
+
+    fn order(&self, id: OrderId) -> impl Future<Output = Answer<Option<OrderRecord>>> + Send;
+    /// Newest first, keyset pages.
+    fn orders(&self, filter: &OrderFilter) -> impl Future<Output = Answer<Page<OrderRecord>>> + Send;
+    /// Every order that is not in a final state, oldest first.
+    fn live_orders(&self) -> impl Future<Output = Answer<Vec<OrderRecord>>> + Send;
+    fn decision(&self, id: OrderId) -> impl Future<Output = Answer<Option<DecisionRecord>>> + Send;
+    fn order_events(
+        &self,
+        id: OrderId,
+        after: u64,
+        limit: u32,
+    ) -> impl Future<Output = Answer<Vec<EventRecord>>> + Send;
+    /// All events after the global sequence number, for the stream.
+    fn events_since(&self, seq: u64, limit: u32) -> impl Future<Output = Answer<Vec<EventRecord>>> + Send;
+    fn last_event(&self) -> impl Future<Output = Answer<u64>> + Send;
+
+    fn quote(&self, id: QuoteId) -> impl Future<Output = Answer<Option<QuoteRecord>>> + Send;
+    /// Quotes that still hold something.
+    fn live_quotes(&self) -> impl Future<Output = Answer<Vec<QuoteRecord>>> + Send;
+
+    /// Everything held now, by orders and quotes.
+    fn holdings(&self) -> impl Future<Output = Answer<Holdings>> + Send;
+    fn points(&self) -> impl Future<Output = Answer<Vec<PointRecord>>> + Send;
+    fn nodes(&self) -> impl Future<Output = Answer<Vec<NodeRecord>>> + Send;
+    fn usage(&self, id: OrderId) -> impl Future<Output = Answer<Vec<UsageRecord>>> + Send;
+    /// Log text of all replicas as it arrived, from `after` bytes on, about `limit` bytes: the next question's `after` is
+    /// this one's plus the length of every text got.
+    fn logs(&self, id: OrderId, after: u64, limit: u32) -> impl Future<Output = Answer<Vec<record::LogRecord>>> + Send;
+
+    fn idempotency(&self, tenant: &str, key: &str) -> impl Future<Output = Answer<Option<IdempotencyRecord>>> + Send;
+    /// By SHA-256 of the token; the token itself is never stored.
+    fn token(&self, hash: &[u8; 32]) -> impl Future<Output = Answer<Option<TokenRecord>>> + Send;
+
+    /// Raises and returns the leadership epoch; called once when an orchestrator starts.
+    fn next_epoch(&self) -> impl Future<Output = Answer<u64>> + Send;
+    /// Cheap liveness of the database, for readiness.
+    fn ping(&self) -> impl Future<Output = Answer<()>> + Send;
+}

@@ -1,0 +1,226 @@
+-- Times are microseconds since 1970 (UTC), names end in their unit, documents are JSON text.
+-- What must never be wrong is forbidden here, whatever the program does: over-full devices, nodes and links,
+-- a final state that changes, an event number used twice, a fact billed twice.
+
+CREATE TABLE leadership (
+    one   BIGINT PRIMARY KEY CHECK (one = 1),
+    epoch BIGINT NOT NULL CHECK (epoch >= 0)
+);
+INSERT INTO leadership (one, epoch) VALUES (1, 0);
+
+CREATE TABLE orders (
+    id          UUID PRIMARY KEY,
+    tenant      TEXT NOT NULL,
+    name        TEXT NOT NULL,
+    document    TEXT NOT NULL,
+    state       TEXT NOT NULL CHECK (state IN ('acknowledged', 'rejected', 'pending', 'held', 'inProgress', 'completed',
+                                               'partial', 'failed', 'cancelling', 'cancelled')),
+    phase       TEXT,
+    attention   TEXT,
+    reasons     TEXT NOT NULL,
+    plan        TEXT,
+    cost        TEXT,
+    saga        TEXT,
+    quote_id    UUID,
+    generation  BIGINT NOT NULL CHECK (generation >= 0),
+    version     BIGINT NOT NULL,
+    -- events written so far: the next one is numbered by it, under this row's lock
+    events      BIGINT NOT NULL DEFAULT 0 CHECK (events >= 0),
+    created_us  BIGINT NOT NULL,
+    updated_us  BIGINT NOT NULL,
+    traceparent TEXT
+);
+CREATE INDEX orders_by_tenant ON orders (tenant, id);
+CREATE INDEX orders_by_state ON orders (state, id);
+
+CREATE FUNCTION refuse_change_of_final_state() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'final state % of order % may not change to %', OLD.state, OLD.id, NEW.state
+        USING ERRCODE = 'check_violation';
+END $$;
+CREATE TRIGGER orders_final_is_final BEFORE UPDATE OF state ON orders FOR EACH ROW
+    WHEN (OLD.state IN ('rejected', 'completed', 'partial', 'failed', 'cancelled') AND NEW.state <> OLD.state)
+    EXECUTE FUNCTION refuse_change_of_final_state();
+
+CREATE TABLE decisions (
+    order_id UUID PRIMARY KEY REFERENCES orders (id),
+    at_us    BIGINT NOT NULL,
+    body     TEXT NOT NULL,
+    view     TEXT NOT NULL
+);
+
+CREATE TABLE events (
+    -- CACHE 1 (the default): a number drawn later is higher, which the stream relies on
+    seq      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    order_id UUID NOT NULL REFERENCES orders (id),
+    tenant   TEXT NOT NULL,
+    number   BIGINT NOT NULL CHECK (number >= 1),
+    at_us    BIGINT NOT NULL,
+    kind     TEXT NOT NULL,
+    phase    TEXT,
+    message  TEXT NOT NULL,
+    detail   TEXT NOT NULL,
+    UNIQUE (order_id, number)
+);
+
+CREATE TABLE quotes (
+    id         UUID PRIMARY KEY,
+    tenant     TEXT NOT NULL,
+    document   TEXT NOT NULL,
+    plan       TEXT,
+    decided_us BIGINT NOT NULL,
+    decision   TEXT NOT NULL,
+    view       TEXT NOT NULL,
+    binding    BOOLEAN NOT NULL,
+    created_us BIGINT NOT NULL,
+    expires_us BIGINT NOT NULL,
+    ended_us   BIGINT,
+    order_id   UUID REFERENCES orders (id),
+    CHECK (order_id IS NULL OR ended_us IS NOT NULL)
+);
+CREATE INDEX quotes_live ON quotes (ended_us, id);
+
+CREATE TABLE points (
+    name     TEXT PRIMARY KEY,
+    draining BOOLEAN NOT NULL DEFAULT FALSE
+);
+
+CREATE TABLE reports (
+    point    TEXT PRIMARY KEY REFERENCES points (name),
+    boot     UUID NOT NULL,
+    seq      BIGINT NOT NULL CHECK (seq >= 0),
+    heard_us BIGINT NOT NULL
+);
+
+-- a delayed report of a former boot must not pass for a new one
+CREATE TABLE former_boots (
+    point TEXT NOT NULL REFERENCES points (name),
+    boot  UUID NOT NULL,
+    PRIMARY KEY (point, boot)
+);
+
+CREATE TABLE nodes (
+    site              TEXT NOT NULL REFERENCES points (name),
+    node              TEXT NOT NULL,
+    body              TEXT NOT NULL,
+    -- false: no longer reported, kept because something is still held on it
+    present           BOOLEAN NOT NULL,
+    cpu_milli         BIGINT NOT NULL CHECK (cpu_milli >= 0),
+    memory_bytes      BIGINT NOT NULL CHECK (memory_bytes >= 0),
+    cpu_used_milli    BIGINT NOT NULL DEFAULT 0 CHECK (cpu_used_milli >= 0),
+    memory_used_bytes BIGINT NOT NULL DEFAULT 0 CHECK (memory_used_bytes >= 0),
+    PRIMARY KEY (site, node)
+);
+
+-- Not a CHECK: a node may come back smaller than what is held on it. What is held stays; nothing is added.
+CREATE FUNCTION refuse_over_full_node() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'node % of site % is over-full', NEW.node, NEW.site USING ERRCODE = 'check_violation';
+END $$;
+CREATE TRIGGER nodes_not_over_full BEFORE UPDATE OF cpu_used_milli, memory_used_bytes ON nodes FOR EACH ROW
+    WHEN ((NEW.cpu_used_milli > OLD.cpu_used_milli AND NEW.cpu_used_milli > NEW.cpu_milli)
+       OR (NEW.memory_used_bytes > OLD.memory_used_bytes AND NEW.memory_used_bytes > NEW.memory_bytes))
+    EXECUTE FUNCTION refuse_over_full_node();
+CREATE TRIGGER nodes_begin_empty BEFORE INSERT ON nodes FOR EACH ROW
+    WHEN (NEW.cpu_used_milli > NEW.cpu_milli OR NEW.memory_used_bytes > NEW.memory_bytes)
+    EXECUTE FUNCTION refuse_over_full_node();
+
+-- One row per device that something is held on. A whole device is 1000 thousandths of it.
+CREATE TABLE device_use (
+    site              TEXT NOT NULL,
+    node              TEXT NOT NULL,
+    device            BIGINT NOT NULL CHECK (device >= 0),
+    used_permille     BIGINT NOT NULL CHECK (used_permille BETWEEN 0 AND 1000),
+    -- of the device, when something was last given on it
+    memory_bytes      BIGINT NOT NULL CHECK (memory_bytes >= 0),
+    used_memory_bytes BIGINT NOT NULL CHECK (used_memory_bytes >= 0),
+    PRIMARY KEY (site, node, device),
+    FOREIGN KEY (site, node) REFERENCES nodes (site, node),
+    CHECK (used_memory_bytes <= memory_bytes)
+);
+
+CREATE TABLE links (
+    id            TEXT PRIMARY KEY,
+    capacity_kbps BIGINT NOT NULL,
+    reserved_kbps BIGINT NOT NULL DEFAULT 0,
+    CHECK (0 <= reserved_kbps AND reserved_kbps <= capacity_kbps)
+);
+
+CREATE TABLE replica_holds (
+    holder_kind         TEXT NOT NULL CHECK (holder_kind IN ('order', 'quote')),
+    holder              UUID NOT NULL,
+    generation          BIGINT NOT NULL CHECK (generation >= 0),
+    component           TEXT NOT NULL,
+    replica             BIGINT NOT NULL CHECK (replica >= 0),
+    site                TEXT NOT NULL,
+    node                TEXT NOT NULL,
+    devices             TEXT NOT NULL,
+    share_permille      BIGINT NOT NULL CHECK (share_permille BETWEEN 1 AND 1000),
+    device_memory_bytes BIGINT NOT NULL CHECK (device_memory_bytes >= 0),
+    cpu_milli           BIGINT NOT NULL CHECK (cpu_milli >= 0),
+    memory_bytes        BIGINT NOT NULL CHECK (memory_bytes >= 0),
+    PRIMARY KEY (holder_kind, holder, generation, component, replica),
+    FOREIGN KEY (site, node) REFERENCES nodes (site, node)
+);
+CREATE INDEX replica_holds_by_node ON replica_holds (site, node);
+
+CREATE TABLE link_holds (
+    holder_kind TEXT NOT NULL CHECK (holder_kind IN ('order', 'quote')),
+    holder      UUID NOT NULL,
+    generation  BIGINT NOT NULL CHECK (generation >= 0),
+    link        TEXT NOT NULL REFERENCES links (id),
+    rate_kbps   BIGINT NOT NULL CHECK (rate_kbps > 0),
+    PRIMARY KEY (holder_kind, holder, generation, link)
+);
+
+CREATE TABLE usage (
+    position       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    order_id       UUID NOT NULL REFERENCES orders (id),
+    generation     BIGINT NOT NULL CHECK (generation >= 0),
+    kind           TEXT NOT NULL,
+    item           TEXT NOT NULL,
+    subject        TEXT NOT NULL,
+    quantity_micro BIGINT NOT NULL CHECK (quantity_micro >= 0),
+    cost_micros    BIGINT NOT NULL,
+    UNIQUE (order_id, generation, kind, item, subject)
+);
+
+CREATE TABLE log_totals (
+    order_id  UUID PRIMARY KEY REFERENCES orders (id),
+    bytes     BIGINT NOT NULL CHECK (bytes >= 0),
+    truncated BOOLEAN NOT NULL
+);
+
+CREATE TABLE log_chunks (
+    order_id       UUID NOT NULL REFERENCES orders (id),
+    -- of the first byte, in all that the order's replicas have written, as it arrived
+    position_bytes BIGINT NOT NULL CHECK (position_bytes >= 0),
+    generation     BIGINT NOT NULL,
+    component      TEXT NOT NULL,
+    replica        BIGINT NOT NULL,
+    offset_bytes   BIGINT NOT NULL CHECK (offset_bytes >= 0),
+    length_bytes   BIGINT NOT NULL CHECK (length_bytes > 0),
+    text           TEXT NOT NULL,
+    PRIMARY KEY (order_id, position_bytes),
+    UNIQUE (order_id, generation, component, replica, offset_bytes)
+);
+
+CREATE TABLE idempotency (
+    tenant      TEXT NOT NULL,
+    key         TEXT NOT NULL,
+    body_sha256 BYTEA NOT NULL CHECK (length(body_sha256) = 32),
+    status      BIGINT CHECK (status BETWEEN 100 AND 599),
+    answer      TEXT,
+    at_us       BIGINT NOT NULL,
+    PRIMARY KEY (tenant, key),
+    CHECK ((status IS NULL) = (answer IS NULL))
+);
+CREATE INDEX idempotency_by_age ON idempotency (at_us);
+
+CREATE TABLE tokens (
+    sha256     BYTEA PRIMARY KEY CHECK (length(sha256) = 32),
+    kind       TEXT NOT NULL CHECK (kind IN ('tenant', 'admin', 'agent')),
+    subject    TEXT NOT NULL,
+    created_us BIGINT NOT NULL,
+    expires_us BIGINT
+);

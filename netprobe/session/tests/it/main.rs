@@ -1,0 +1,7 @@
+//! Sender and reflector joined by a path of the test's making, on a clock of the test's making.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+mod path;
+mod reflecting;
+mod windows;

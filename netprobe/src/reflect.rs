@@ -1,0 +1,130 @@
+//! The reflector: one socket and one thread that answers on it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mio::net::UdpSocket;
+use mio::{Events, Interest, Poll, Token, Waker};
+use rhumb_probe_session::{Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts};
+
+use crate::ProbeError;
+use crate::socket::{Clock, MOST_PACKET_BYTES, bind, resolve, wall};
+
+const SOCKET: Token = Token(0);
+const STOP: Token = Token(1);
+/// Packets answered before a stop is looked for.
+const TURN: usize = 64;
+
+/// Answers probes until dropped.
+#[derive(Debug)]
+pub struct Reflector {
+    address: SocketAddr,
+    sessions: Arc<Mutex<Sessions>>,
+    stop: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reflector {
+    /// Listens on `address` and answers.
+    pub fn bind(address: SocketAddr, config: ReflectorConfig) -> Result<Self, ProbeError> {
+        let bound = |source| ProbeError::Bind { address, source };
+        let mut socket = bind(address).map_err(bound)?;
+        let bound_address = socket.local_addr().map_err(bound)?;
+        let started = |source| ProbeError::Start { what: "reflector", source };
+        let poll = Poll::new().map_err(started)?;
+        poll.registry().register(&mut socket, SOCKET, Interest::READABLE).map_err(started)?;
+        let stop = Waker::new(poll.registry(), STOP).map_err(started)?;
+        let sessions = Arc::new(Mutex::new(Sessions::new(config)));
+        let served = Arc::clone(&sessions);
+        let thread = std::thread::Builder::new()
+            .name("probe-reflect".into())
+            .spawn(move || serve(poll, &socket, &served))
+            .map_err(started)?;
+        Ok(Self { address: bound_address, sessions, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it did with the packets so far.
+    pub fn counts(&self) -> ReflectorCounts {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).counts()
+    }
+}
+
+impl Drop for Reflector {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop.wake() {
+            tracing::error!(%error, "cannot stop the reflector");
+            return;
+        }
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the reflector's thread panicked");
+        }
+    }
+}
+
+/// Answers probes on `listen` (HOST:PORT) until `until` is done; `ready` is told the address first.
+pub async fn reflect(
+    listen: &str,
+    mode: Mode,
+    ready: impl FnOnce(SocketAddr),
+    until: impl Future<Output = ()>,
+) -> Result<ReflectorCounts, ProbeError> {
+    let address = resolve(listen).await?;
+    let reflector = Reflector::bind(address, ReflectorConfig { mode, ..ReflectorConfig::default() })?;
+    ready(reflector.address());
+    until.await;
+    Ok(reflector.counts())
+}
+
+fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>) {
+    let clock = Clock::new();
+    let mut events = Events::with_capacity(8);
+    let mut ready = false;
+    loop {
+        match poll.poll(&mut events, ready.then_some(Duration::ZERO)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                tracing::error!(%error, "the reflector can no longer wait for probes");
+                return;
+            }
+            Ok(()) => {}
+        }
+        if events.iter().any(|event| event.token() == STOP) {
+            return;
+        }
+        ready = answer_some(socket, sessions, clock);
+    }
+}
+
+/// Answers up to a turn's packets; whether there may be more.
+fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock) -> bool {
+    let mut buffer = [0; MOST_PACKET_BYTES];
+    for _ in 0..TURN {
+        let (length, source) = match socket.recv_from(&mut buffer) {
+            Ok(received) => received,
+            // what a closed port said of an answer is no end; an empty socket is
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Err(_) => continue,
+        };
+        let received = clock.now();
+        let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = sessions.reflect(source, &buffer[..length], received, wall);
+        drop(sessions);
+        // refusals are counted, and a lost answer is for the sender to find
+        if let Ok(answer) = answer
+            && let Err(error) = socket.send_to(&answer, source)
+        {
+            tracing::trace!(%source, %error, "answer not sent");
+        }
+    }
+    true
+}

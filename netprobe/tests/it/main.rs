@@ -1,0 +1,7 @@
+//! Prober, reflector and the standalone run over emulated links.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+mod probing;
+mod runs;
+mod world;

@@ -1,0 +1,130 @@
+//! Every route, in one place.
+
+use crate::{
+    console,
+    guard::{Hosts, guard},
+    limit::RateLimits,
+    problem::Problem,
+    routes,
+};
+use axum::{Router, http::StatusCode, middleware, response::IntoResponse, routing::get};
+use metrics_exporter_prometheus::PrometheusHandle;
+use rhumb_control::Desk;
+use rhumb_store::AnyStore;
+use std::{sync::Arc, time::Duration};
+use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
+use utoipa::{
+    Modify, OpenApi,
+    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+/// What handlers share.
+#[derive(Debug, Clone)]
+pub struct App {
+    pub desk: Desk<AnyStore>,
+    pub limits: Arc<RateLimits>,
+    pub metrics: Option<PrometheusHandle>,
+}
+
+impl App {
+    pub fn new(desk: Desk<AnyStore>, metrics: Option<PrometheusHandle>) -> Self {
+        let limits = Arc::new(RateLimits::new(&desk.config().limits));
+        let app = Self { desk, limits, metrics };
+        app.tidy_limits();
+        app
+    }
+
+    fn tidy_limits(&self) {
+        let (limits, stop) = (Arc::clone(&self.limits), self.desk.stopping());
+        tokio::spawn(async move {
+            let mut timer = tokio::time::interval(Duration::from_secs(60));
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    _ = timer.tick() => limits.tidy(),
+                }
+            }
+        });
+    }
+}
+
+/// Routes that need no credential.
+pub const PUBLIC: &[&str] = &["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
+
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+        api.components.get_or_insert_default().add_security_scheme("bearer", scheme);
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Rhumb", description = "Orders for compute and the network that it needs, decided as one."),
+    modifiers(&Bearer),
+    security(("bearer" = [])),
+    components(schemas(Problem))
+)]
+struct Api;
+
+fn routes_by_noun() -> OpenApiRouter<App> {
+    use routes::{admin, agent, events, federation, ops, orders, paths, quotes};
+    OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(orders::list, orders::create))
+        .routes(routes!(orders::get, orders::cancel, orders::amend))
+        .routes(routes!(orders::explain))
+        .routes(routes!(orders::history))
+        .routes(routes!(orders::logs))
+        .routes(routes!(orders::usage))
+        .routes(routes!(quotes::create))
+        .routes(routes!(quotes::get, quotes::end))
+        .routes(routes!(federation::sites))
+        .routes(routes!(federation::site))
+        .routes(routes!(federation::links))
+        .routes(routes!(federation::link))
+        .routes(routes!(federation::transit))
+        .routes(routes!(federation::regions))
+        .routes(routes!(federation::datasets))
+        .routes(routes!(federation::live_routes))
+        .routes(routes!(paths::paths))
+        .routes(routes!(ops::four))
+        .routes(routes!(events::stream))
+        .routes(routes!(admin::audit))
+        .routes(routes!(admin::drain))
+        .routes(routes!(agent::sync))
+        .routes(routes!(ops::metrics))
+        .routes(routes!(ops::healthz))
+        .routes(routes!(ops::readyz))
+}
+
+/// The description of the interface, as `/openapi.json` gives it.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    routes_by_noun().split_for_parts().1
+}
+
+pub fn router(app: App, hosts: Hosts) -> Router {
+    let (router, api) = routes_by_noun().split_for_parts();
+    let docs: Router<App> = utoipa_swagger_ui::SwaggerUi::new("/docs").url("/openapi.json", api).into();
+    router
+        .merge(docs)
+        .fallback_service(get(console::file).fallback(method_not_allowed))
+        .method_not_allowed_fallback(method_not_allowed)
+        .with_state(app)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(hosts, guard))
+        .layer(TraceLayer::new_for_http())
+}
+
+async fn method_not_allowed() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed", "see /docs for what is offered here")
+}
+
+#[allow(clippy::needless_pass_by_value)] // the signature tower-http asks for
+fn panicked(_: Box<dyn std::any::Any + Send>) -> axum::response::Response {
+    tracing::error!("a handler panicked");
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "An internal step failed", "see the server's log")
+        .into_response()
+}

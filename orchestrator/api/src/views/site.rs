@@ -1,0 +1,214 @@
+//! Sites with their nodes and devices.
+
+use super::point_state;
+use rhumb_control::Desk;
+use rhumb_model::{SiteName, site::Coordinates, state::SiteState};
+use rhumb_provision::Prices;
+use rhumb_store::{AnyStore, Holder, Holdings, NodeRecord, PointRecord};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SiteView {
+    pub name: String,
+    pub tier: String,
+    #[schema(value_type = Option<Object>)]
+    pub place: Option<Coordinates>,
+    /// Millionths of a degree.
+    pub lat_micro: Option<i64>,
+    pub lon_micro: Option<i64>,
+    pub jurisdiction: Option<String>,
+    pub labels: Vec<String>,
+    #[schema(value_type = String)]
+    pub state: SiteState,
+    pub observed_age_ms: Option<u64>,
+    pub stale: bool,
+    pub accelerators: Vec<ModelCount>,
+    pub nodes: Vec<NodeView>,
+    pub prices: PriceView,
+    pub unmanaged: u32,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ModelCount {
+    pub model: String,
+    pub total: u32,
+    pub free: u32,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NodeView {
+    pub name: String,
+    pub cpu_milli_total: u64,
+    pub cpu_milli_free: u64,
+    pub memory_bytes_total: u64,
+    pub memory_bytes_free: u64,
+    pub devices: Vec<DeviceView>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeviceView {
+    pub index: u32,
+    pub model: String,
+    pub memory_bytes: u64,
+    pub island: Option<u16>,
+    pub health: String,
+    /// The order or quote that holds it.
+    pub order: Option<String>,
+    /// Thousandths held.
+    pub share: u16,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PriceView {
+    pub currency: String,
+    /// Micro-units per device-hour, before windows.
+    pub devices: BTreeMap<String, i64>,
+    pub cpu_micros: i64,
+    pub memory_gib_micros: i64,
+    /// Factor of the price window that is open now.
+    pub factor_now: f64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TransitView {
+    pub name: String,
+    #[schema(value_type = Option<Object>)]
+    pub place: Option<Coordinates>,
+    pub lat_micro: Option<i64>,
+    pub lon_micro: Option<i64>,
+    pub jurisdiction: Option<String>,
+    pub relay: bool,
+    #[schema(value_type = String)]
+    pub state: SiteState,
+    pub observed_age_ms: Option<u64>,
+    pub stale: bool,
+}
+
+fn micro(place: Option<&Coordinates>) -> (Option<i64>, Option<i64>) {
+    let scaled = |d: rhumb_model::Decimal| d.times(1_000_000).and_then(|m| i64::try_from(m).ok());
+    (place.and_then(|p| scaled(p.lat)), place.and_then(|p| scaled(p.lon)))
+}
+
+/// Whom a caller sees named on a device: the holder's id for his own, `held` for others'.
+pub type Shown<'a> = &'a dyn Fn(&Holder) -> String;
+
+pub fn sites(
+    desk: &Desk<AnyStore>,
+    nodes: &[NodeRecord],
+    points: &[PointRecord],
+    held: &Holdings,
+    shown: Shown<'_>,
+) -> Vec<SiteView> {
+    let file = &desk.base().file;
+    file.sites
+        .iter()
+        .map(|s| site(desk, &s.name, nodes, points, held, shown))
+        .collect::<Option<Vec<_>>>()
+        .unwrap_or_default()
+}
+
+pub fn site(
+    desk: &Desk<AnyStore>,
+    name: &SiteName,
+    nodes: &[NodeRecord],
+    points: &[PointRecord],
+    held: &Holdings,
+    shown: Shown<'_>,
+) -> Option<SiteView> {
+    let entry = desk.base().file.sites.iter().find(|s| &s.name == name)?;
+    let state = desk.hub().lock();
+    let last = state.points.get(name).and_then(|p| p.last.as_ref());
+    let draining = points.iter().any(|p| &p.name == name && p.draining);
+    let site_state = point_state(desk, last, draining);
+    let nodes: Vec<_> = nodes.iter().filter(|n| &n.site == name).map(|n| node(n, held, shown)).collect();
+    let mut models: BTreeMap<String, ModelCount> = BTreeMap::new();
+    for d in nodes.iter().flat_map(|n| &n.devices) {
+        let count =
+            models.entry(d.model.clone()).or_insert_with(|| ModelCount { model: d.model.clone(), total: 0, free: 0 });
+        count.total += 1;
+        count.free += u32::from(d.share == 0 && d.health == "ok");
+    }
+    let (lat_micro, lon_micro) = micro(entry.place.as_ref());
+    let base = desk.base();
+    let rounded = |r| rhumb_model::ratio::round_half_up(r).clamp(0, i128::from(i64::MAX)) as i64;
+    let factor = entry.prices.factor_at(desk.now());
+    Some(SiteView {
+        name: name.to_string(),
+        tier: entry.tier.to_string(),
+        place: entry.place,
+        lat_micro,
+        lon_micro,
+        jurisdiction: entry.jurisdiction.as_ref().map(ToString::to_string),
+        labels: entry.labels.iter().map(ToString::to_string).collect(),
+        state: site_state,
+        observed_age_ms: last.map(|l| l.heard.elapsed().as_millis() as u64),
+        stale: matches!(site_state, SiteState::Lost | SiteState::NeverSeen),
+        accelerators: models.into_values().collect(),
+        nodes,
+        prices: PriceView {
+            currency: base.currency().to_string(),
+            devices: entry.prices.devices.keys().map(|m| (m.to_string(), rounded(base.device(name, m)))).collect(),
+            cpu_micros: rounded(base.core(name)),
+            memory_gib_micros: rounded(base.gib(name)),
+            factor_now: *factor.numer() as f64 / *factor.denom() as f64,
+        },
+        unmanaged: last.map_or(0, |l| l.report.unmanaged),
+    })
+}
+
+fn node(record: &NodeRecord, held: &Holdings, shown: Shown<'_>) -> NodeView {
+    let node = &record.node;
+    let mine = || held.replicas.iter().filter(|h| h.site == record.site && h.node == node.name);
+    let cpu: u64 = mine().map(|h| h.cpu_milli).sum();
+    let memory: u64 = mine().map(|h| h.memory_bytes).sum();
+    NodeView {
+        name: node.name.to_string(),
+        cpu_milli_total: node.cpu.milli(),
+        cpu_milli_free: node.cpu.milli().saturating_sub(cpu),
+        memory_bytes_total: node.memory.bytes(),
+        memory_bytes_free: node.memory.bytes().saturating_sub(memory),
+        devices: node
+            .devices
+            .iter()
+            .map(|d| {
+                let holder = mine().find(|h| h.devices.contains(&d.index));
+                DeviceView {
+                    index: d.index,
+                    model: d.model.to_string(),
+                    memory_bytes: d.memory.bytes(),
+                    island: d.island,
+                    health: d.health.to_string(),
+                    order: holder.map(|h| shown(&h.holder)),
+                    share: mine().filter(|h| h.devices.contains(&d.index)).map(|h| h.share).sum(),
+                }
+            })
+            .collect(),
+    }
+}
+
+pub fn transit(desk: &Desk<AnyStore>) -> Vec<TransitView> {
+    let state = desk.hub().lock();
+    desk.base()
+        .file
+        .transit
+        .iter()
+        .map(|t| {
+            let last = state.points.get(&t.name).and_then(|p| p.last.as_ref());
+            let point = point_state(desk, last, false);
+            let (lat_micro, lon_micro) = micro(t.place.as_ref());
+            TransitView {
+                name: t.name.to_string(),
+                place: t.place,
+                lat_micro,
+                lon_micro,
+                jurisdiction: t.jurisdiction.as_ref().map(ToString::to_string),
+                relay: t.relay,
+                state: point,
+                observed_age_ms: last.map(|l| l.heard.elapsed().as_millis() as u64),
+                stale: t.relay && matches!(point, SiteState::Lost | SiteState::NeverSeen),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,80 @@
+//! Static facts of the federation, from its file: points, links, prices, datasets, regions.
+
+use rhumb_model::{
+    Amount, DocumentError, FederationFile, Link, LinkId, ModelName, PointName, SiteName, money::Currency,
+    price::PriceBook, ratio::Ratio,
+};
+use rhumb_provision::Prices;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone)]
+pub struct Base {
+    pub file: FederationFile,
+    pub links: BTreeMap<LinkId, Link>,
+    books: BTreeMap<SiteName, PriceBook>,
+    fixed: rhumb_federation::assemble::Base,
+}
+
+impl Base {
+    pub fn new(file: FederationFile) -> Result<Self, DocumentError> {
+        let links = file.directed_links().into_iter().map(|l| (l.id.clone(), l)).collect();
+        let books = file.sites.iter().map(|s| (s.name.clone(), s.prices.clone())).collect();
+        let fixed = rhumb_federation::assemble::Base::from_file(&file)?;
+        Ok(Self { file, links, books, fixed })
+    }
+
+    /// The static parts of every view.
+    pub fn fixed(&self) -> &rhumb_federation::assemble::Base {
+        &self.fixed
+    }
+
+    pub fn currency(&self) -> Currency {
+        self.file.currency
+    }
+
+    /// From and to of a link.
+    pub fn ends(&self, link: &LinkId) -> Option<(PointName, PointName)> {
+        self.links.get(link).map(|l| (l.from.clone(), l.to.clone()))
+    }
+
+    pub fn is_site(&self, point: &PointName) -> bool {
+        self.books.contains_key(point)
+    }
+
+    /// Points that run an agent.
+    pub fn agents(&self) -> impl Iterator<Item = &PointName> {
+        let sites = self.file.sites.iter().map(|s| &s.name);
+        sites.chain(self.file.transit.iter().filter(|t| t.relay).map(|t| &t.name))
+    }
+
+    fn micros(&self, amount: Option<&Amount>) -> Ratio {
+        // the file's check refuses a currency without a rate
+        amount.and_then(|a| self.file.micros(*a).ok()).unwrap_or_else(|| Ratio::from_integer(0))
+    }
+}
+
+impl Prices for Base {
+    fn book(&self, site: &SiteName) -> Option<&PriceBook> {
+        self.books.get(site)
+    }
+
+    fn device(&self, site: &SiteName, model: &ModelName) -> Ratio {
+        self.micros(self.books.get(site).and_then(|b| b.devices.get(model)))
+    }
+
+    fn core(&self, site: &SiteName) -> Ratio {
+        self.micros(self.books.get(site).and_then(|b| b.cpu.as_ref()))
+    }
+
+    fn gib(&self, site: &SiteName) -> Ratio {
+        self.micros(self.books.get(site).and_then(|b| b.memory_gib.as_ref()))
+    }
+
+    fn per_gb(&self, link: &LinkId) -> Ratio {
+        self.micros(self.links.get(link).and_then(|l| l.per_gb.as_ref()))
+    }
+
+    fn per_mbps_hour(&self, link: &LinkId) -> Ratio {
+        self.micros(self.links.get(link).and_then(|l| l.per_mbps_hour.as_ref()))
+    }
+}

@@ -1,0 +1,130 @@
+//! Configuration of the orchestrator: built-in defaults and a file; unknown keys are refused.
+
+use rhumb_model::{LinkId, PointName, Span};
+use rhumb_placement::Policy;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Loopback unless said otherwise.
+    #[serde(default = "defaults::listen")]
+    pub listen: SocketAddr,
+    /// Host names (with port) that a request may name besides the listening address.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// `sqlite:PATH` or `postgres://...`.
+    pub database: String,
+    pub federation: PathBuf,
+    /// 32 random octets; made at the first start where absent.
+    pub secret_file: PathBuf,
+    /// Tokens to be known from the start, by the file that holds each.
+    #[serde(default)]
+    pub tokens: Vec<TokenEntry>,
+    /// Where a link's far end is reached, if not at the far point's own host.
+    #[serde(default)]
+    pub endpoints: BTreeMap<LinkId, Endpoint>,
+    /// Host names or addresses of the points' agents.
+    #[serde(default)]
+    pub points: BTreeMap<PointName, String>,
+    #[serde(default)]
+    pub policy: Policy,
+    #[serde(default)]
+    pub limits: Limits,
+    #[serde(default)]
+    pub times: Times,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenEntry {
+    pub file: PathBuf,
+    pub kind: TokenKindEntry,
+    /// Tenant or point.
+    pub subject: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenKindEntry {
+    Tenant,
+    Admin,
+    Agent,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    pub probe: String,
+    pub overlay: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Unfinished orders of one tenant.
+    pub orders_per_tenant: usize,
+    /// Live quotes of one tenant.
+    pub quotes_per_tenant: usize,
+    /// Requests of one credential per second, and at once.
+    pub requests_per_second: u32,
+    pub request_burst: u32,
+    /// Connections of the API at once.
+    pub connections: usize,
+    /// How often one order is placed anew after something failed.
+    pub attempts: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            orders_per_tenant: 10_000,
+            quotes_per_tenant: 1_000,
+            requests_per_second: 200,
+            request_burst: 400,
+            connections: 2_000,
+            attempts: 20,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Times {
+    /// A point not heard of for this long is lost.
+    pub lost_after: Span,
+    /// Added to an order's lease: longer than a long poll and a report's way together.
+    pub lease_margin: Span,
+    /// A link figure older than this refuses the link.
+    pub stale_after: Span,
+    /// What a phase of provisioning may take.
+    pub phase_limit: Span,
+    /// How long a site that refused or failed an order is not tried again for it.
+    pub avoid: Span,
+    pub probe_interval: Span,
+    /// Longest validity of a quote.
+    pub quote_max: Span,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let s = |n: u64| Span::from_micros(n * 1_000_000);
+        Self {
+            lost_after: s(12),
+            lease_margin: s(8),
+            stale_after: s(60),
+            phase_limit: s(60),
+            avoid: s(30),
+            probe_interval: Span::from_micros(200_000),
+            quote_max: s(3_600),
+        }
+    }
+}
+
+mod defaults {
+    use std::net::{Ipv4Addr, SocketAddr};
+    pub(super) fn listen() -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 7070).into()
+    }
+}

@@ -1,0 +1,142 @@
+//! What is known of the points right now: last reports, link figures, and the desired state each should have.
+
+use jiff::Timestamp;
+use rhumb_federation::FigureBook;
+use rhumb_model::{Bandwidth, LinkId, OrderId, PointName};
+use rhumb_provision::{PointShare, Stamp};
+use rhumb_wire::{Desired, LinkFigures, PeerLink, ProbeTarget, Report};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard},
+    time::Instant,
+};
+use tokio::sync::{Notify, broadcast, watch};
+use uuid::Uuid;
+
+/// Shared by the API's handlers and the loops. No lock is held over an await.
+#[derive(Debug)]
+pub struct Hub {
+    state: Mutex<State>,
+    /// Wakes the placer.
+    pub place: Notify,
+    /// Something that the console shows has changed.
+    pub pulse: broadcast::Sender<Pulse>,
+    pub started: Instant,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pulse {
+    Order(OrderId),
+    Site(PointName),
+}
+
+#[derive(Debug)]
+pub struct State {
+    pub points: BTreeMap<PointName, Point>,
+    pub figures: FigureBook,
+    pub raw_figures: BTreeMap<LinkId, (LinkFigures, Instant)>,
+    pub shares: BTreeMap<OrderId, BTreeMap<PointName, PointShare>>,
+    /// The last stamp given out.
+    pub stamp: Stamp,
+}
+
+#[derive(Debug)]
+pub struct Point {
+    pub desired: watch::Sender<Stamp>,
+    pub probes: Vec<ProbeTarget>,
+    pub links: Vec<PeerLink>,
+    pub peers: Vec<PointName>,
+    pub last: Option<LastReport>,
+}
+
+#[derive(Debug, Clone)]
+pub struct LastReport {
+    pub boot: Uuid,
+    pub seq: u64,
+    pub at: Timestamp,
+    pub heard: Instant,
+    pub report: Report,
+}
+
+impl Hub {
+    pub fn new(epoch: u64, figures: FigureBook, points: impl IntoIterator<Item = (PointName, Point)>) -> Self {
+        let state = State {
+            points: points.into_iter().collect(),
+            figures,
+            raw_figures: BTreeMap::new(),
+            shares: BTreeMap::new(),
+            stamp: Stamp { epoch, generation: 1 },
+        };
+        Self {
+            state: Mutex::new(state),
+            place: Notify::new(),
+            pulse: broadcast::channel(1_024).0,
+            started: Instant::now(),
+        }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        // a panic while holding it leaves maps that are still whole: go on
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub fn pulse(&self, pulse: Pulse) {
+        // nobody listening is no fault
+        let _ = self.pulse.send(pulse);
+    }
+
+    /// How long ago the point was heard of; `None`: never by this process.
+    pub fn age(&self, point: &PointName) -> Option<std::time::Duration> {
+        self.lock().points.get(point)?.last.as_ref().map(|l| l.heard.elapsed())
+    }
+}
+
+impl State {
+    pub fn next_stamp(&self) -> Stamp {
+        Stamp { epoch: self.stamp.epoch, generation: self.stamp.generation + 1 }
+    }
+
+    /// Replaces what one order wants and tells every point concerned.
+    pub fn set_share(
+        &mut self,
+        order: OrderId,
+        shares: BTreeMap<PointName, PointShare>,
+        stamp: Stamp,
+        touch: impl IntoIterator<Item = PointName>,
+    ) {
+        self.stamp = self.stamp.max(stamp);
+        let before = if shares.is_empty() { self.shares.remove(&order) } else { self.shares.insert(order, shares) };
+        let old = before.into_iter().flat_map(BTreeMap::into_keys);
+        for point in touch.into_iter().chain(old).collect::<std::collections::BTreeSet<_>>() {
+            if let Some(p) = self.points.get(&point) {
+                p.desired.send_replace(stamp);
+            }
+        }
+    }
+
+    /// The whole desired state of a point.
+    pub fn desired(&self, name: &PointName) -> Option<Desired> {
+        let point = self.points.get(name)?;
+        let stamp = *point.desired.borrow();
+        let mine = || self.shares.values().filter_map(|s| s.get(name));
+        Some(Desired {
+            epoch: stamp.epoch,
+            generation: stamp.generation,
+            assignments: mine().flat_map(|s| s.assignments.iter().cloned()).collect(),
+            routes: mine().flat_map(|s| s.routes.iter().cloned()).collect(),
+            probes: point.probes.clone(),
+            links: point.links.clone(),
+            peers: point.peers.clone(),
+        })
+    }
+
+    /// Traffic that routes of an order are seen to carry is told apart from what is reserved by the caller.
+    pub fn figure(&self, link: &LinkId) -> Option<(&LinkFigures, std::time::Duration)> {
+        self.raw_figures.get(link).map(|(f, at)| (f, at.elapsed()))
+    }
+}
+
+/// Never negative.
+pub fn free(capacity: Bandwidth, reserved: Bandwidth) -> Bandwidth {
+    capacity.saturating_sub(reserved)
+}

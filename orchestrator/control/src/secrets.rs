@@ -1,0 +1,70 @@
+//! Secrets: the orchestrator's own, from which the legs' keys are derived, and the hashes of tokens.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use rhumb_model::OrderId;
+use rhumb_provision::desired::LegSecrets;
+use ring::{digest, hmac, rand::SecureRandom};
+use std::{fmt, io, path::Path};
+
+/// 32 octets that never leave the process.
+#[derive(Clone)]
+pub struct Secret(hmac::Key);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(redacted)")
+    }
+}
+
+impl Secret {
+    /// Reads the secret, or makes it (mode 0600) where the file does not exist.
+    pub fn load(path: &Path) -> io::Result<Self> {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) if bytes.len() == 32 => bytes,
+            Ok(bytes) => {
+                return Err(io::Error::other(format!("secret file has {} octets, 32 are needed", bytes.len())));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let bytes = random()?;
+                write_private(path, &bytes)?;
+                bytes.to_vec()
+            }
+            Err(e) => return Err(e),
+        };
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
+    }
+
+    pub fn leg(&self, order: OrderId, generation: u64, leg: u32) -> LegSecrets {
+        let derive = |label: &str| {
+            let tag = hmac::sign(&self.0, format!("rhumb/leg/{label}/{order}/{generation}/{leg}").as_bytes());
+            BASE64_STANDARD.encode(tag.as_ref())
+        };
+        LegSecrets { hop_base64: derive("hop"), seal_base64: derive("seal") }
+    }
+}
+
+/// 32 octets from the system's generator.
+pub fn random() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    ring::rand::SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| io::Error::other("the system gave no random octets"))?;
+    Ok(bytes)
+}
+
+/// A new token of 256 bits; shown once, stored as its hash only.
+pub fn new_token() -> io::Result<String> {
+    Ok(format!("rhumb_{}", base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(random()?)))
+}
+
+/// Writes a file that only its owner may read.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    digest::digest(&digest::SHA256, bytes).as_ref().try_into().expect("SHA-256 gives 32 octets")
+}

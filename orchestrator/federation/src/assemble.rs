@@ -1,0 +1,275 @@
+//! How a view comes about: from a file alone (offline), or from a file's static parts and what is known live.
+
+use crate::{
+    figures::{DecisionFigure, FigureBook},
+    view::{View, ViewDataset, ViewLink, ViewPoint, ViewRegion, ViewSite},
+};
+use jiff::Timestamp;
+use petgraph::graph::DiGraph;
+use rhumb_model::{
+    DocumentError, FederationFile, Jurisdiction, Link, LinkId, ModelName, Node, PointName, Site, SiteName,
+    federation_file::{DeviceKind, SiteEntry},
+    fit::{FreeNodes, NodeShape, NodeUse, group_nodes},
+    money::{Amount, Currency},
+    name::{DatasetName, RegionName},
+    quantity::{Bandwidth, Latency},
+    ratio::Ratio,
+    site::Coordinates,
+    state::SiteState,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// The static parts: what a file configures and no report changes.
+#[derive(Debug, Clone)]
+pub struct Base {
+    pub currency: Currency,
+    pub rates: BTreeMap<String, Ratio>,
+    pub devices: BTreeMap<ModelName, DeviceKind>,
+    /// In name order.
+    pub sites: Vec<Site>,
+    /// In name order.
+    pub transit: Vec<Transit>,
+    /// In id order.
+    pub links: Vec<BaseLink>,
+    pub datasets: BTreeMap<DatasetName, ViewDataset>,
+    pub regions: BTreeMap<RegionName, ViewRegion>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transit {
+    pub name: PointName,
+    pub place: Option<Coordinates>,
+    pub jurisdiction: Option<Jurisdiction>,
+    pub relay: bool,
+}
+
+/// A directed link with its tariff in the base's currency.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BaseLink {
+    pub link: Arc<Link>,
+    pub per_gb_micros: Ratio,
+    pub per_mbps_hour_micros: Ratio,
+    /// Of an exported view: what can be reserved in all, and whether the figures were too old.
+    installed: Bandwidth,
+    stale: bool,
+}
+
+/// What is known of the federation right now.
+#[derive(Debug, Clone, Default)]
+pub struct Live {
+    /// A site that is missing has never been seen.
+    pub sites: BTreeMap<SiteName, LiveSite>,
+    /// What orders and quotes hold, by directed link; missing: nothing.
+    pub reserved: BTreeMap<LinkId, Bandwidth>,
+    /// Where data is now; a dataset that is missing is where the base has it.
+    pub datasets: BTreeMap<DatasetName, ViewDataset>,
+}
+
+#[derive(Debug, Clone)]
+pub struct LiveSite {
+    pub state: SiteState,
+    pub nodes: Vec<LiveNode>,
+}
+
+/// A node as reported, and what is held on it.
+#[derive(Debug, Clone)]
+pub struct LiveNode {
+    pub node: Arc<Node>,
+    pub used: NodeUse,
+}
+
+impl Base {
+    /// The static parts of a file that is sound; everything wrong with it otherwise.
+    pub fn from_file(file: &FederationFile) -> Result<Self, DocumentError> {
+        file.check()?;
+        let rates = file.exact_rates();
+        let micros = |amount: Option<Amount>| -> Result<Ratio, DocumentError> {
+            let Some(amount) = amount else { return Ok(Ratio::from_integer(0)) };
+            amount.micros_in(file.currency, &rates).map_err(|e| DocumentError::one("/rates", e.to_string()))
+        };
+        let entries: BTreeMap<&LinkId, _> = file.links.iter().map(|l| (&l.id, l)).collect();
+        let mut links = Vec::with_capacity(entries.len() * 2);
+        for link in file.directed_links() {
+            let own = entries.get(&link.id).copied();
+            // the second half of a link declared both ways has the entry of the first
+            let entry = own.or_else(|| link.reverse.as_ref().and_then(|r| entries.get(r).copied()));
+            links.push(BaseLink {
+                per_gb_micros: micros(link.per_gb)?,
+                per_mbps_hour_micros: micros(link.per_mbps_hour)?,
+                installed: entry.and_then(|e| e.installed).unwrap_or(link.capacity),
+                stale: entry.is_some_and(|e| e.stale),
+                link: Arc::new(link),
+            });
+        }
+        links.sort_by(|a, b| a.link.id.cmp(&b.link.id));
+        let mut sites: Vec<Site> = file.sites.iter().map(SiteEntry::site).collect();
+        sites.sort_by(|a, b| a.name.cmp(&b.name));
+        let transit = file.transit.iter().map(|t| Transit {
+            name: t.name.clone(),
+            place: t.place,
+            jurisdiction: t.jurisdiction.clone(),
+            relay: t.relay,
+        });
+        let mut transit: Vec<Transit> = transit.collect();
+        transit.sort_by(|a, b| a.name.cmp(&b.name));
+        let datasets = file
+            .datasets
+            .iter()
+            .map(|d| (d.name.clone(), ViewDataset { size: d.size, at: d.at.iter().cloned().collect() }));
+        let datasets = datasets.collect();
+        let regions = file.regions.iter().map(|r| (r.name.clone(), ViewRegion { at: r.at.clone(), access: r.access }));
+        let regions = regions.collect();
+        let devices = file.devices.clone();
+        Ok(Self { currency: file.currency, rates, devices, sites, transit, links, datasets, regions })
+    }
+
+    /// Transit points at which nothing measures.
+    pub fn opaque(&self) -> BTreeSet<&PointName> {
+        self.transit.iter().filter(|t| !t.relay).map(|t| &t.name).collect()
+    }
+
+    pub fn link(&self, id: &LinkId) -> Option<&BaseLink> {
+        self.links.binary_search_by(|l| l.link.id.cmp(id)).ok().map(|i| &self.links[i])
+    }
+
+    fn view(&self, generation: u64, sites: Vec<SiteNow>, link_now: impl Fn(&BaseLink) -> LinkNow) -> View {
+        let mut graph = DiGraph::with_capacity(self.sites.len() + self.transit.len(), self.links.len());
+        let mut points = BTreeMap::new();
+        let mut view_sites = Vec::with_capacity(self.sites.len());
+        for (i, (site, now)) in self.sites.iter().zip(sites).enumerate() {
+            let point = graph.add_node(ViewPoint {
+                name: site.name.clone(),
+                place: site.place,
+                jurisdiction: site.jurisdiction.clone(),
+                relay: true,
+                site: Some(i),
+            });
+            points.insert(site.name.clone(), point);
+            let site = Site { state: now.state, ..site.clone() };
+            view_sites.push(ViewSite { site, point, nodes: now.free, whole: now.whole });
+        }
+        for transit in &self.transit {
+            let point = graph.add_node(ViewPoint {
+                name: transit.name.clone(),
+                place: transit.place,
+                jurisdiction: transit.jurisdiction.clone(),
+                relay: transit.relay,
+                site: None,
+            });
+            points.insert(transit.name.clone(), point);
+        }
+        let mut links = BTreeMap::new();
+        for base in &self.links {
+            let link = &base.link;
+            // the file's check refuses a link to an unknown point
+            let (Some(from), Some(to)) = (points.get(&link.from), points.get(&link.to)) else { continue };
+            let now = link_now(base);
+            let edge = graph.add_edge(
+                *from,
+                *to,
+                ViewLink {
+                    id: link.id.clone(),
+                    capacity: now.capacity,
+                    free: now.free,
+                    latency: now.latency,
+                    stale: now.stale,
+                    per_gb_micros: base.per_gb_micros,
+                    per_mbps_hour_micros: base.per_mbps_hour_micros,
+                    jurisdictions: link.jurisdictions.clone(),
+                    encrypted: link.encrypted,
+                    srlg: link.srlg.clone(),
+                    link: Arc::clone(link),
+                    estimated: now.estimated,
+                },
+            );
+            links.insert(link.id.clone(), edge);
+        }
+        View {
+            generation,
+            currency: self.currency,
+            rates: self.rates.clone(),
+            devices: self.devices.clone(),
+            sites: view_sites,
+            graph,
+            points,
+            links,
+            datasets: self.datasets.clone(),
+            regions: self.regions.clone(),
+        }
+    }
+}
+
+struct SiteNow {
+    state: SiteState,
+    free: Vec<FreeNodes>,
+    whole: Vec<FreeNodes>,
+}
+
+struct LinkNow {
+    capacity: Bandwidth,
+    free: Bandwidth,
+    latency: Latency,
+    stale: bool,
+    estimated: bool,
+}
+
+impl View {
+    /// Offline: everything in the file is free, and its delays hold.
+    pub fn from_file(file: &FederationFile) -> Result<Self, DocumentError> {
+        let base = Base::from_file(file)?;
+        let mut entries: Vec<_> = file.sites.iter().collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let sites = entries.into_iter().map(|entry| SiteNow {
+            state: entry.state,
+            free: entry.free(&file.devices),
+            whole: entry.whole(&file.devices),
+        });
+        let link_now = |base: &BaseLink| LinkNow {
+            capacity: base.installed,
+            free: base.link.capacity,
+            latency: base.link.latency,
+            stale: base.stale,
+            estimated: false,
+        };
+        Ok(base.view(0, sites.collect(), link_now))
+    }
+
+    /// Live: delays are those measured. A link that has not been measured yet is stale; one that touches an opaque transit
+    /// point cannot be and keeps its configured figure.
+    pub fn assemble(generation: u64, base: &Base, live: &Live, figures: &FigureBook, now: Timestamp) -> Self {
+        let sites = base.sites.iter().map(|site| match live.sites.get(&site.name) {
+            None => SiteNow { state: SiteState::NeverSeen, free: Vec::new(), whole: Vec::new() },
+            Some(now) => {
+                let shapes = |shape: fn(&LiveNode) -> NodeShape| group_nodes(now.nodes.iter().map(|n| (shape(n), 1)));
+                SiteNow {
+                    state: now.state,
+                    free: shapes(|n| NodeShape::of(&n.node, &n.used)),
+                    whole: shapes(|n| NodeShape::whole(&n.node)),
+                }
+            }
+        });
+        let opaque = base.opaque();
+        let link_now = |base: &BaseLink| {
+            let link = &base.link;
+            let reserved = live.reserved.get(&link.id).copied().unwrap_or(Bandwidth::ZERO);
+            let estimated = opaque.contains(&link.from) || opaque.contains(&link.to);
+            let measured = if estimated { None } else { figures.decision(&link.id, now) };
+            let figure = measured.unwrap_or(DecisionFigure { latency: link.latency, stale: !estimated });
+            LinkNow {
+                capacity: link.capacity,
+                free: link.capacity.saturating_sub(reserved),
+                latency: figure.latency,
+                stale: figure.stale,
+                estimated,
+            }
+        };
+        let mut view = base.view(generation, sites.collect(), link_now);
+        for (name, dataset) in &live.datasets {
+            view.datasets.insert(name.clone(), dataset.clone());
+        }
+        view
+    }
+}

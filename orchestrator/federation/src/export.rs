@@ -1,0 +1,100 @@
+//! A view as a federation file on which the same decision can be made again.
+
+use crate::view::{FreeNodes, View, ViewLink, ViewPoint, ViewSite};
+use jiff::Timestamp;
+use petgraph::visit::EdgeRef;
+use rhumb_model::{
+    FederationFile, LinkId, PointName,
+    federation_file::{DatasetEntry, LinkEntry, NodeEntry, RegionEntry, SiteEntry, TransitEntry},
+    ratio::Decimal,
+};
+use std::collections::BTreeMap;
+
+/// What is free becomes the file's capacity, and the delays that decisions use its latencies.
+pub fn export(view: &View, at: Timestamp) -> FederationFile {
+    let transit = view.graph.node_weights().filter(|p| p.site.is_none()).map(transit_entry);
+    FederationFile {
+        currency: view.currency,
+        rates: view.rates.iter().filter_map(|(name, rate)| Some((name.clone(), Decimal::from_ratio(*rate)?))).collect(),
+        at: Some(at),
+        devices: view.devices.clone(),
+        sites: view.sites.iter().map(|s| site_entry(view, s)).collect(),
+        transit: transit.collect(),
+        links: link_entries(view),
+        datasets: view
+            .datasets
+            .iter()
+            .map(|(name, d)| DatasetEntry { name: name.clone(), size: d.size, at: d.at.iter().cloned().collect() })
+            .collect(),
+        regions: view
+            .regions
+            .iter()
+            .map(|(name, r)| RegionEntry { name: name.clone(), at: r.at.clone(), access: r.access })
+            .collect(),
+    }
+}
+
+fn site_entry(view: &View, s: &ViewSite) -> SiteEntry {
+    let entries = |nodes: &[FreeNodes]| -> Vec<NodeEntry> {
+        nodes.iter().map(|n| NodeEntry::of_shape(n, &view.devices)).collect()
+    };
+    SiteEntry {
+        name: s.site.name.clone(),
+        tier: s.site.tier,
+        place: s.site.place,
+        jurisdiction: s.site.jurisdiction.clone(),
+        labels: s.site.labels.clone(),
+        prices: s.site.prices.clone(),
+        nodes: entries(&s.nodes),
+        installed: if s.nodes == s.whole { Vec::new() } else { entries(&s.whole) },
+        state: s.site.state,
+    }
+}
+
+fn transit_entry(p: &ViewPoint) -> TransitEntry {
+    TransitEntry { name: p.name.clone(), place: p.place, jurisdiction: p.jurisdiction.clone(), relay: p.relay }
+}
+
+fn link_entries(view: &View) -> Vec<LinkEntry> {
+    let edges = view.graph.edge_references();
+    let mut entries: BTreeMap<LinkId, LinkEntry> = edges
+        .map(|e| {
+            let ends = (&view.graph[e.source()].name, &view.graph[e.target()].name);
+            (e.weight().id.clone(), link_entry(e.weight(), ends))
+        })
+        .collect();
+    // two halves that differ in direction alone are written as one
+    let backs: Vec<LinkId> = entries.keys().filter(|id| id.as_str().ends_with('~')).cloned().collect();
+    for back in backs {
+        let forth = back.as_str().strip_suffix('~').and_then(|id| LinkId::new(id).ok());
+        let Some(forth) = forth.and_then(|id| entries.get(&id)) else { continue };
+        let turned = LinkEntry { id: back.clone(), from: forth.to.clone(), to: forth.from.clone(), ..forth.clone() };
+        if entries.get(&back) == Some(&turned) {
+            let id = forth.id.clone();
+            entries.remove(&back);
+            entries.entry(id).and_modify(|e| e.both_ways = true);
+        }
+    }
+    entries.into_values().collect()
+}
+
+fn link_entry(l: &ViewLink, (from, to): (&PointName, &PointName)) -> LinkEntry {
+    LinkEntry {
+        id: l.id.clone(),
+        from: from.clone(),
+        to: to.clone(),
+        both_ways: false,
+        capacity: l.free,
+        installed: (l.free != l.capacity).then_some(l.capacity),
+        latency: l.latency,
+        jitter: l.link.jitter,
+        loss: l.link.loss,
+        per_gb: l.link.per_gb,
+        per_mbps_hour: l.link.per_mbps_hour,
+        provider: l.link.provider.clone(),
+        jurisdictions: l.jurisdictions.clone(),
+        encrypted: l.encrypted,
+        srlg: l.srlg.clone(),
+        stale: l.stale,
+    }
+}

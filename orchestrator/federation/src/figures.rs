@@ -1,0 +1,322 @@
+//! What probes say of links, folded into the figure that decisions use.
+//!
+//! A figure in use changes only when two windows in a row say that it moved by more than 10 % and 1 ms: delays jitter, and
+//! without this orders would flap between paths that are equally good. A link that no longer answers keeps its last figure,
+//! which grows with its age and then turns stale; it never becomes zero or endless.
+
+use jiff::{SignedDuration, Timestamp};
+use rhumb_model::{
+    LinkId,
+    quantity::{Latency, Ppm, Span},
+};
+use std::collections::BTreeMap;
+
+/// Probe results of one directed link over one window in which replies came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkSample {
+    pub link: LinkId,
+    pub rtt_min: Latency,
+    pub rtt_p50: Latency,
+    pub rtt_p95: Latency,
+    pub loss: Ppm,
+    pub jitter: Latency,
+    /// When the last reply of the window came.
+    pub received_at: Timestamp,
+}
+
+/// The last sample of a link, and the delay in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkFigure {
+    pub rtt_min: Latency,
+    pub rtt_p50: Latency,
+    pub rtt_p95: Latency,
+    pub loss: Ppm,
+    pub jitter: Latency,
+    pub received_at: Timestamp,
+    /// One way, without what age adds: half of a p95 RTT.
+    in_use: Latency,
+    /// Start of the last window that counted.
+    counted_at: Timestamp,
+    /// Windows in a row that lie beyond the threshold: above if positive, below if negative.
+    moved: i8,
+}
+
+/// The delay that a decision at one instant uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecisionFigure {
+    pub latency: Latency,
+    pub stale: bool,
+}
+
+/// A sample that cannot be true. The book stays as it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SampleError {
+    #[error("figures of link {link} are refused: {what} of {value} is over 60s")]
+    Absurd { link: LinkId, what: &'static str, value: Latency },
+    #[error("figures of link {link} are refused: min {min}, p50 {p50} and p95 {p95} are not in order")]
+    Order { link: LinkId, min: Latency, p50: Latency, p95: Latency },
+    #[error("figures of link {link} are refused: a loss of {ppm} ppm is over 100 %")]
+    Loss { link: LinkId, ppm: u64 },
+}
+
+/// A delay beyond this is no delay, and age raises none above it.
+const MAX: Latency = Latency::from_micros(60_000_000);
+/// No answer takes no time: what a coarse clock reads as 0 is this.
+const MIN: Latency = Latency::from_micros(1);
+/// Reports nearer to each other than this tell of the same window.
+const SHORTEST_WINDOW: SignedDuration = SignedDuration::from_secs(1);
+/// Windows in a row that must agree.
+const WINDOWS: i8 = 2;
+/// The smallest move that counts, and the smallest part of the figure in use (one in ten).
+const MOVE: u64 = 1_000;
+const PART: u64 = 10;
+
+/// Figures by directed link.
+#[derive(Debug, Clone)]
+pub struct FigureBook {
+    stale_after: Span,
+    figures: BTreeMap<LinkId, LinkFigure>,
+}
+
+impl FigureBook {
+    pub fn new(stale_after: Span) -> Self {
+        Self { stale_after, figures: BTreeMap::new() }
+    }
+
+    /// A book of figures kept from before. Those that cannot be true are dropped.
+    pub fn restore(stale_after: Span, samples: impl IntoIterator<Item = LinkSample>) -> Self {
+        let mut book = Self::new(stale_after);
+        for sample in samples {
+            // a figure that was stored bad would poison every later one
+            let _ = book.fold(sample);
+        }
+        book
+    }
+
+    /// Takes a window's sample. One that is not newer than the last changes nothing.
+    pub fn fold(&mut self, mut sample: LinkSample) -> Result<(), SampleError> {
+        check(&sample)?;
+        sample.rtt_min = sample.rtt_min.max(MIN);
+        sample.rtt_p50 = sample.rtt_p50.max(MIN);
+        sample.rtt_p95 = sample.rtt_p95.max(MIN);
+        match self.figures.get_mut(&sample.link) {
+            Some(figure) if sample.received_at <= figure.received_at => {}
+            Some(figure) => figure.advance(&sample, self.stale_after),
+            None => {
+                self.figures.insert(sample.link.clone(), LinkFigure::first(&sample));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn figure(&self, link: &LinkId) -> Option<&LinkFigure> {
+        self.figures.get(link)
+    }
+
+    /// Half the p95 RTT in use plus 1 % per minute of age. `None`: never heard of.
+    pub fn decision(&self, link: &LinkId, now: Timestamp) -> Option<DecisionFigure> {
+        let figure = self.figures.get(link)?;
+        let age = figure.age(now);
+        // 1 % per minute is one part in 6,000 per second; rounded up, so that age never makes a link look nearer
+        let base = u128::from(figure.in_use.micros());
+        let grown = base + (base * u128::from(age.micros())).div_ceil(6_000 * 1_000_000);
+        let latency = Latency::from_micros(u64::try_from(grown).unwrap_or(u64::MAX)).min(MAX);
+        Some(DecisionFigure { latency, stale: age > self.stale_after })
+    }
+}
+
+fn check(sample: &LinkSample) -> Result<(), SampleError> {
+    let link = || sample.link.clone();
+    for (value, what) in [(sample.rtt_p95, "an RTT"), (sample.rtt_p50, "an RTT"), (sample.jitter, "a jitter")] {
+        if value > MAX {
+            return Err(SampleError::Absurd { link: link(), what, value });
+        }
+    }
+    let (min, p50, p95) = (sample.rtt_min, sample.rtt_p50, sample.rtt_p95);
+    if min > p50 || p50 > p95 {
+        return Err(SampleError::Order { link: link(), min, p50, p95 });
+    }
+    if sample.loss.ppm() > 1_000_000 {
+        return Err(SampleError::Loss { link: link(), ppm: sample.loss.ppm() });
+    }
+    Ok(())
+}
+
+/// Half an RTT, rounded half up.
+fn one_way(rtt: Latency) -> Latency {
+    Latency::from_micros(rtt.micros().div_ceil(2))
+}
+
+impl LinkFigure {
+    fn first(sample: &LinkSample) -> Self {
+        Self {
+            rtt_min: sample.rtt_min,
+            rtt_p50: sample.rtt_p50,
+            rtt_p95: sample.rtt_p95,
+            loss: sample.loss,
+            jitter: sample.jitter,
+            received_at: sample.received_at,
+            in_use: one_way(sample.rtt_p95),
+            counted_at: sample.received_at,
+            moved: 0,
+        }
+    }
+
+    fn advance(&mut self, sample: &LinkSample, stale_after: Span) {
+        if self.age(sample.received_at) > stale_after {
+            // nothing is known of the time between: the old figure has no say
+            *self = Self::first(sample);
+            return;
+        }
+        let (in_use, moved, counted_at) = (self.in_use, self.moved, self.counted_at);
+        *self = Self { in_use, moved, counted_at, ..Self::first(sample) };
+        if sample.received_at.duration_since(counted_at) < SHORTEST_WINDOW {
+            return;
+        }
+        self.counted_at = sample.received_at;
+        let new = one_way(sample.rtt_p95);
+        let least = MOVE.max(in_use.micros() / PART);
+        self.moved = if new.micros() > in_use.micros() + least {
+            moved.max(0) + 1
+        } else if new.micros() + least < in_use.micros() {
+            moved.min(0) - 1
+        } else {
+            0
+        };
+        if self.moved.abs() >= WINDOWS {
+            self.in_use = new;
+            self.moved = 0;
+        }
+    }
+
+    /// Time since the last reply; 0 where clocks disagree.
+    pub fn age(&self, now: Timestamp) -> Span {
+        let micros = now.duration_since(self.received_at).as_micros();
+        Span::from_micros(u64::try_from(micros).unwrap_or(0))
+    }
+
+    /// The one-way delay in use, without what age adds.
+    pub fn in_use(&self) -> Latency {
+        self.in_use
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALE: Span = Span::from_micros(60_000_000);
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    fn link() -> LinkId {
+        LinkId::new("a-b").unwrap()
+    }
+
+    fn sample(rtt_us: u64, second: i64) -> LinkSample {
+        let rtt = Latency::from_micros(rtt_us);
+        LinkSample {
+            link: link(),
+            rtt_min: rtt,
+            rtt_p50: rtt,
+            rtt_p95: rtt,
+            loss: Ppm::ZERO,
+            jitter: Latency::ZERO,
+            received_at: at(second),
+        }
+    }
+
+    fn book(samples: &[(u64, i64)]) -> FigureBook {
+        let mut book = FigureBook::new(STALE);
+        for (rtt, second) in samples {
+            book.fold(sample(*rtt, *second)).unwrap();
+        }
+        book
+    }
+
+    fn micros(book: &FigureBook, second: i64) -> u64 {
+        book.decision(&link(), at(second)).unwrap().latency.micros()
+    }
+
+    #[test]
+    fn a_figure_is_half_the_rtt_and_grows_by_a_percent_a_minute() {
+        let b = book(&[(20_000, 0)]);
+        assert_eq!(micros(&b, 0), 10_000);
+        assert_eq!(micros(&b, 30), 10_050);
+        assert_eq!(micros(&b, 60), 10_100);
+        assert!(!b.decision(&link(), at(60)).unwrap().stale);
+        assert!(b.decision(&link(), at(61)).unwrap().stale);
+        assert_eq!(micros(&b, 600), 11_000);
+        assert_eq!(b.decision(&LinkId::new("c-d").unwrap(), at(0)), None);
+        // a clock that is behind makes nothing negative
+        assert_eq!(micros(&b, -100), 10_000);
+    }
+
+    #[test]
+    fn a_raised_delay_takes_two_windows_and_jitter_moves_nothing() {
+        let mut samples = vec![(20_000, 0)];
+        samples.extend((1..=100).map(|i| (if i % 2 == 0 { 20_000 } else { 21_000 }, i * 5)));
+        let mut b = book(&samples);
+        assert_eq!(micros(&b, 500), 10_000);
+        // one odd window alone does nothing either
+        b.fold(sample(200_000, 505)).unwrap();
+        b.fold(sample(20_000, 510)).unwrap();
+        b.fold(sample(200_000, 515)).unwrap();
+        assert_eq!(micros(&b, 515), 10_000);
+        b.fold(sample(201_000, 520)).unwrap();
+        assert_eq!(micros(&b, 520), 100_500);
+        // up and down in turn is no move
+        b.fold(sample(20_000, 525)).unwrap();
+        b.fold(sample(400_000, 530)).unwrap();
+        b.fold(sample(20_000, 535)).unwrap();
+        assert_eq!(micros(&b, 535), 100_500);
+        b.fold(sample(20_000, 540)).unwrap();
+        assert_eq!(micros(&b, 540), 10_000);
+    }
+
+    #[test]
+    fn a_slow_drift_is_followed_in_steps() {
+        let samples: Vec<_> = (0..100).map(|i| (20_000 + i as u64 * 100, i * 5)).collect();
+        let end = micros(&book(&samples), 495);
+        assert!((13_400..=14_950).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn the_same_window_told_twice_counts_once() {
+        let mut b = book(&[(20_000, 0), (200_000, 5)]);
+        let mut again = sample(200_000, 5);
+        again.received_at += SignedDuration::from_millis(20);
+        b.fold(again).unwrap();
+        assert_eq!(micros(&b, 5), 10_000);
+        assert_eq!(b.figure(&link()).unwrap().rtt_p50.micros(), 200_000);
+        // and an older one not at all
+        b.fold(sample(5, 1)).unwrap();
+        assert_eq!(b.figure(&link()).unwrap().rtt_p50.micros(), 200_000);
+    }
+
+    #[test]
+    fn after_silence_the_first_word_counts() {
+        let b = book(&[(20_000, 0), (90_000, 100)]);
+        assert_eq!(micros(&b, 100), 45_000);
+    }
+
+    #[test]
+    fn absurd_samples_are_refused_and_leave_the_figure() {
+        let mut b = book(&[(12_000, 0), (13_000, 5)]);
+        let before = b.figure(&link()).cloned();
+        assert!(b.fold(sample(60_000_001, 10)).unwrap_err().to_string().contains("over 60s"));
+        assert!(b.fold(sample(u64::MAX, 10)).is_err());
+        let mut turned = sample(10, 10);
+        turned.rtt_min = Latency::from_micros(11);
+        assert!(b.fold(turned).unwrap_err().to_string().contains("not in order"));
+        let lost = LinkSample { loss: Ppm::from_ppm(1_000_001), ..sample(10, 10) };
+        assert!(b.fold(lost).is_err());
+        assert_eq!(b.figure(&link()).cloned(), before);
+        let zero = book(&[(0, 0)]);
+        assert_eq!(micros(&zero, 0), 1);
+        let kept = FigureBook::restore(STALE, [sample(u64::MAX, 0), sample(12_000, 1)]);
+        assert_eq!(micros(&kept, 1), 6_000);
+    }
+}

@@ -1,0 +1,128 @@
+//! The immutable picture, and what can be looked up in it.
+
+use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
+use rhumb_model::{
+    Amount, Jurisdiction, Label, Link, LinkId, ModelName, PointName, Site, SiteName,
+    federation_file::DeviceKind,
+    money::{Currency, UnknownCurrency},
+    name::{DatasetName, RegionName, SrlgName},
+    quantity::{Bandwidth, Bytes, Latency},
+    ratio::Ratio,
+    site::Coordinates,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+pub use rhumb_model::fit::FreeNodes;
+
+/// What one decision looks at.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub generation: u64,
+    pub currency: Currency,
+    /// Worth of one unit of another currency.
+    pub rates: BTreeMap<String, Ratio>,
+    pub devices: BTreeMap<ModelName, DeviceKind>,
+    /// Sites in name order.
+    pub sites: Vec<ViewSite>,
+    /// Points (sites and transit) and directed links; parallel links are separate edges.
+    pub graph: DiGraph<ViewPoint, ViewLink>,
+    pub points: BTreeMap<PointName, NodeIndex>,
+    pub links: BTreeMap<LinkId, EdgeIndex>,
+    pub datasets: BTreeMap<DatasetName, ViewDataset>,
+    pub regions: BTreeMap<RegionName, ViewRegion>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ViewPoint {
+    pub name: PointName,
+    pub place: Option<Coordinates>,
+    pub jurisdiction: Option<Jurisdiction>,
+    /// Runs an agent: its links are measured. Sites do.
+    pub relay: bool,
+    /// Index into `View::sites`, for points with compute.
+    pub site: Option<usize>,
+}
+
+#[derive(Debug, Clone)]
+pub struct ViewSite {
+    pub site: Site,
+    pub point: NodeIndex,
+    /// Free capacity: equal nodes once, with their count; in order of shape.
+    pub nodes: Vec<FreeNodes>,
+    /// The same nodes when nothing is taken (to tell "never" from "not now").
+    pub whole: Vec<FreeNodes>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ViewLink {
+    pub id: LinkId,
+    /// What may be reserved in all.
+    pub capacity: Bandwidth,
+    /// What is not reserved yet; at most `capacity`.
+    pub free: Bandwidth,
+    /// The one-way delay that decisions use (configured offline; live: p95 RTT / 2 plus 1 % per minute of age).
+    pub latency: Latency,
+    /// The figure is older than the policy allows: the link refuses.
+    pub stale: bool,
+    /// Micro-units of the view's currency per 10^9 bytes, and per Mbit/s and hour; exact.
+    pub per_gb_micros: Ratio,
+    pub per_mbps_hour_micros: Ratio,
+    pub jurisdictions: BTreeSet<Jurisdiction>,
+    pub encrypted: bool,
+    pub srlg: BTreeSet<SrlgName>,
+    /// As configured.
+    pub link: Arc<Link>,
+    /// The delay is the configured one, for want of anything that could measure it.
+    pub estimated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewDataset {
+    pub size: Bytes,
+    pub at: BTreeSet<SiteName>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewRegion {
+    pub at: PointName,
+    pub access: Latency,
+}
+
+impl ViewSite {
+    pub fn labels(&self) -> &BTreeSet<Label> {
+        &self.site.labels
+    }
+}
+
+impl View {
+    /// Index into `sites`.
+    pub fn site_index(&self, name: &SiteName) -> Option<usize> {
+        self.sites.binary_search_by(|s| s.site.name.cmp(name)).ok()
+    }
+
+    pub fn site(&self, name: &SiteName) -> Option<&ViewSite> {
+        self.site_index(name).map(|i| &self.sites[i])
+    }
+
+    pub fn link(&self, id: &LinkId) -> Option<&ViewLink> {
+        self.links.get(id).and_then(|edge| self.graph.edge_weight(*edge))
+    }
+
+    /// From and to of a link.
+    pub fn ends(&self, id: &LinkId) -> Option<(&PointName, &PointName)> {
+        let (from, to) = self.graph.edge_endpoints(*self.links.get(id)?)?;
+        Some((&self.graph[from].name, &self.graph[to].name))
+    }
+
+    pub fn point(&self, name: &PointName) -> Option<&ViewPoint> {
+        self.points.get(name).and_then(|node| self.graph.node_weight(*node))
+    }
+
+    /// An amount in micro-units of the view's currency, exactly.
+    pub fn micros(&self, amount: Amount) -> Result<Ratio, UnknownCurrency> {
+        amount.micros_in(self.currency, &self.rates)
+    }
+}

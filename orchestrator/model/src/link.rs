@@ -1,0 +1,30 @@
+//! Directed links between points, as configured. Measured figures are the federation view's.
+
+use crate::{
+    money::Amount,
+    name::{Jurisdiction, LinkId, PointName, ProviderName, SrlgName},
+    quantity::{Bandwidth, Latency, Ppm},
+};
+use std::collections::BTreeSet;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    pub id: LinkId,
+    pub from: PointName,
+    pub to: PointName,
+    /// What orders may reserve.
+    pub capacity: Bandwidth,
+    /// One way, as configured.
+    pub latency: Latency,
+    pub jitter: Latency,
+    pub loss: Ppm,
+    pub per_gb: Option<Amount>,
+    pub per_mbps_hour: Option<Amount>,
+    pub provider: Option<ProviderName>,
+    /// Every jurisdiction that it crosses; empty: unstated.
+    pub jurisdictions: BTreeSet<Jurisdiction>,
+    pub encrypted: bool,
+    pub srlg: BTreeSet<SrlgName>,
+    /// The other half of a link declared both ways.
+    pub reverse: Option<LinkId>,
+}

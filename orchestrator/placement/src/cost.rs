@@ -1,0 +1,218 @@
+//! The cost of a placement whose legs are chosen: exact terms, each rounded once, and when it starts and ends.
+
+use crate::{
+    option::{Choice, Matter},
+    problem::{HOUR, Problem},
+    window::Tariff,
+};
+use num_traits::{CheckedAdd, CheckedDiv, CheckedMul, CheckedSub};
+use rhumb_model::ratio::{Ratio, round_half_up};
+use std::{cell::RefCell, rc::Rc};
+
+/// Micro-units by term, each rounded half up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub total: i64,
+    pub compute: i64,
+    pub path: i64,
+    pub transfer: i64,
+    pub time: i64,
+    pub lateness: i64,
+}
+
+/// When all components start and when the last byte is out, in nanoseconds since submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub start: Ratio,
+    pub finish: Ratio,
+}
+
+/// How far ahead an opening of the order's window is looked for.
+pub(crate) const OUTLOOK: i128 = 400 * 24 * HOUR;
+
+/// Price edges that a start may wait for, at most; daily windows repeat long before.
+const EDGES: usize = 4_096;
+
+/// What the replicas of a component at one site cost.
+pub(crate) struct Bill {
+    tariff: Rc<RefCell<Tariff>>,
+    /// Micro-units per hour at factor 1.
+    price: Ratio,
+    /// Nanoseconds.
+    hours: Ratio,
+}
+
+/// A placement's compute, priced for any start.
+pub(crate) struct Compute<'p, 'a> {
+    problem: &'p Problem<'a>,
+    bills: Vec<Bill>,
+    /// Hours of the longest component, in nanoseconds.
+    pub longest: Ratio,
+    /// No window changes the price at any site used.
+    flat: bool,
+    sites: Vec<usize>,
+}
+
+/// What the chosen legs cost, whatever the start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Carried {
+    /// Of volume legs, micro-units.
+    pub path: Ratio,
+    pub transfer: Ratio,
+    /// Of other legs, micro-units per nanosecond.
+    pub held: Ratio,
+    /// The longest inbound and outbound transfer, in nanoseconds.
+    pub inbound: Ratio,
+    pub outbound: Ratio,
+}
+
+impl Carried {
+    pub const fn nothing() -> Self {
+        let zero = Ratio::new_raw(0, 1);
+        Self { path: zero, transfer: zero, held: zero, inbound: zero, outbound: zero }
+    }
+
+    pub fn with(&self, choice: &Choice, span: crate::problem::Span) -> Option<Self> {
+        let mut sum = *self;
+        if span == crate::problem::Span::Run {
+            sum.held = sum.held.checked_add(&choice.path)?;
+            return Some(sum);
+        }
+        sum.path = sum.path.checked_add(&choice.path)?;
+        sum.transfer = sum.transfer.checked_add(&choice.transfer)?;
+        match span {
+            crate::problem::Span::Inbound => sum.inbound = sum.inbound.max(choice.time),
+            _ => sum.outbound = sum.outbound.max(choice.time),
+        }
+        Some(sum)
+    }
+}
+
+impl<'p, 'a> Compute<'p, 'a> {
+    /// `placed`: by component, (stand, replicas). Of several models the slowest counts, and all are paid for that long.
+    pub fn new(problem: &'p Problem<'a>, placed: &[Vec<(usize, u32)>]) -> Option<Self> {
+        let zero = Ratio::from_integer(0);
+        let mut compute = Self { problem, bills: Vec::new(), longest: zero, flat: true, sites: Vec::new() };
+        for (part, list) in problem.parts.iter().zip(placed) {
+            let hours = list.iter().map(|(s, _)| part.stands[*s].hours).max()?;
+            compute.longest = compute.longest.max(hours);
+            for (stand, replicas) in list {
+                let stand = &part.stands[*stand];
+                let price = stand.price.checked_mul(&Ratio::from_integer(i128::from(*replicas)))?;
+                let tariff = problem.tariff(stand.site);
+                compute.flat &= tariff.borrow().is_flat();
+                compute.sites.push(stand.site);
+                compute.bills.push(Bill { tariff, price, hours });
+            }
+        }
+        compute.sites.sort_unstable();
+        compute.sites.dedup();
+        Some(compute)
+    }
+
+    pub fn sites(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// Whether and how the time that transfers take matters. `held`: some leg pays by the hour until `finish`.
+    pub fn matter(&self, outbound: bool, held: bool) -> Matter {
+        let p = self.problem;
+        if p.window.is_some() || !self.flat {
+            return Matter::Any;
+        }
+        let timeless = p.value == Ratio::from_integer(0) && p.deadline.is_none() && !(outbound && held);
+        if timeless { Matter::None } else { Matter::Sooner }
+    }
+
+    pub fn may_wait(&self) -> bool {
+        let p = self.problem;
+        p.deadline.is_some() && p.value == Ratio::from_integer(0) && p.window.is_none() && !self.flat
+    }
+
+    /// The cheapest start that `carried` allows, the earliest of equals. `None`: no start meets the terms.
+    pub fn best(&self, carried: &Carried) -> Option<(Terms, Times)> {
+        let p = self.problem;
+        let length = self.longest.checked_add(&carried.outbound)?;
+        if let Some(window) = &p.window {
+            let all = length.checked_add(&carried.inbound)?;
+            let begin = window.borrow_mut().first_opening(&all, OUTLOOK)?;
+            return self.at(&Ratio::from_integer(begin).checked_add(&carried.inbound)?, carried);
+        }
+        let mut best = self.at(&carried.inbound, carried);
+        if let (true, Some(deadline)) = (self.may_wait(), p.deadline) {
+            let last = deadline.checked_sub(&length)?;
+            let mut edges: Vec<i128> =
+                self.sites.iter().flat_map(|s| p.tariff(*s).borrow_mut().edges(&carried.inbound, &last)).collect();
+            edges.sort_unstable();
+            edges.dedup();
+            for edge in edges.into_iter().take(EDGES) {
+                let other = self.at(&Ratio::from_integer(edge), carried);
+                if let Some((terms, _)) = &other
+                    && best.as_ref().is_none_or(|(b, _)| terms.total < b.total)
+                {
+                    best = other;
+                }
+            }
+        }
+        best
+    }
+
+    /// The terms of a start, if it keeps deadline and budget.
+    fn at(&self, start: &Ratio, carried: &Carried) -> Option<(Terms, Times)> {
+        let p = self.problem;
+        let zero = Ratio::from_integer(0);
+        let held = self.longest.checked_add(&carried.outbound)?;
+        let finish = start.checked_add(&held)?;
+        let past = match p.deadline {
+            Some(deadline) => finish.checked_sub(&deadline)?.max(zero),
+            None => zero,
+        };
+        if past > zero && p.late.is_none() {
+            return None;
+        }
+        let mut compute = zero;
+        for bill in &self.bills {
+            let factored = bill.tariff.borrow_mut().integral(start, &bill.hours)?;
+            compute = compute.checked_add(&bill.price.checked_mul(&factored)?)?;
+        }
+        compute = compute.checked_div(&Ratio::from_integer(HOUR))?;
+        let path = carried.path.checked_add(&carried.held.checked_mul(&held)?)?;
+        if let Some(budget) = &p.budget
+            && compute.checked_add(&path)?.checked_add(&carried.transfer)? > *budget
+        {
+            return None;
+        }
+        let time = p.value.checked_mul(&finish)?;
+        let lateness = p.late.unwrap_or(zero).checked_mul(&past)?;
+        let [compute, path, transfer, time, lateness] = [compute, path, carried.transfer, time, lateness].map(rounded);
+        let (compute, path, transfer, time, lateness) = (compute?, path?, transfer?, time?, lateness?);
+        let total = [path, transfer, time, lateness].into_iter().try_fold(compute, i64::checked_add)?;
+        Some((Terms { total, compute, path, transfer, time, lateness }, Times { start: *start, finish }))
+    }
+
+    /// No start costs less, whatever the legs: compute at its lowest factor, rounded down.
+    pub fn least(&self) -> Option<i128> {
+        let mut sum = Ratio::from_integer(0);
+        for bill in &self.bills {
+            let lowest = bill.tariff.borrow().lowest();
+            sum = sum.checked_add(&bill.price.checked_mul(&bill.hours)?.checked_mul(&lowest)?)?;
+        }
+        Some(sum.checked_div(&Ratio::from_integer(HOUR))?.floor().to_integer())
+    }
+
+    /// No plan with these legs and at least these transfer times costs less.
+    pub fn bound(&self, least: i128, carried: &Carried) -> Option<i128> {
+        let p = self.problem;
+        let held = self.longest.checked_add(&carried.outbound)?;
+        let path = carried.path.checked_add(&carried.held.checked_mul(&held)?)?;
+        let time = p.value.checked_mul(&held.checked_add(&carried.inbound)?)?;
+        least.checked_add(path.floor().to_integer() + carried.transfer.floor().to_integer() + time.floor().to_integer())
+    }
+}
+
+fn rounded(value: Ratio) -> Option<i64> {
+    // beyond this the rounding itself would overflow
+    (value.numer().unsigned_abs().leading_zeros() > 2 && value.denom().unsigned_abs().leading_zeros() > 2)
+        .then(|| i64::try_from(round_half_up(value)).ok())
+        .flatten()
+}

@@ -1,0 +1,189 @@
+//! Flows as legs: one per pair of sites (or point and site) that a flow joins, dividing by replicas at each end.
+
+use crate::problem::{Place, Problem, Stream};
+use rhumb_model::ratio::Ratio;
+use std::{collections::BTreeSet, rc::Rc};
+
+/// Replicas by site, in order of site; one list per component.
+pub(crate) type Sites = Vec<Vec<(usize, u32)>>;
+
+/// What each site serves of each stream with a demand (thousandths of requests per second); empty for other streams.
+pub(crate) type Served = Vec<Vec<(usize, u64)>>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Index of a site in the view.
+    Site(usize),
+    /// A leg takes the best of these points.
+    Points(Rc<[u32]>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Leg {
+    /// Index into the problem's streams.
+    pub stream: usize,
+    pub from: End,
+    pub to: End,
+    /// Bytes, exact.
+    pub volume: Ratio,
+    /// The flow's own rate, divided and rounded up.
+    pub kbps: Option<u64>,
+    pub demand: u64,
+}
+
+/// All legs of a placement, by stream, then sites at its two ends.
+pub(crate) fn legs(problem: &Problem, sites: &Sites, served: &Served) -> Vec<Leg> {
+    let mut legs = Vec::new();
+    for (index, stream) in problem.streams.iter().enumerate() {
+        let mut add = |from: End, to: End, share: Ratio, demand: u64| {
+            legs.push(Leg {
+                stream: index,
+                from,
+                to,
+                volume: share * Ratio::from_integer(i128::from(stream.volume)),
+                kbps: stream.kbps.map(|rate| divided(rate, &share)),
+                demand,
+            });
+        };
+        let one = Ratio::from_integer(1);
+        match (&stream.from, &stream.to) {
+            (Place::Part(a), Place::Part(b)) if a == b => {
+                for (from, _) in &sites[*a] {
+                    for (to, _) in sites[*a].iter().filter(|(to, _)| to != from) {
+                        add(End::Site(*from), End::Site(*to), one, 0);
+                    }
+                }
+            }
+            (Place::Part(a), Place::Part(b)) => {
+                for (from, n) in &sites[*a] {
+                    for (to, m) in &sites[*b] {
+                        add(End::Site(*from), End::Site(*to), share(*n, &sites[*a]) * share(*m, &sites[*b]), 0);
+                    }
+                }
+            }
+            (Place::Points(points), Place::Part(b)) => match stream.demand {
+                Some(all) => {
+                    for (to, demand) in served[index].iter().filter(|(_, demand)| *demand > 0) {
+                        let share = Ratio::new(i128::from(*demand), i128::from(all));
+                        add(End::Points(Rc::clone(points)), End::Site(*to), share, *demand);
+                    }
+                }
+                None => {
+                    for (to, m) in &sites[*b] {
+                        let share = if stream.copy { one } else { share(*m, &sites[*b]) };
+                        add(End::Points(Rc::clone(points)), End::Site(*to), share, 0);
+                    }
+                }
+            },
+            (Place::Part(a), Place::Points(points)) => {
+                for (from, n) in &sites[*a] {
+                    add(End::Site(*from), End::Points(Rc::clone(points)), share(*n, &sites[*a]), 0);
+                }
+            }
+            (Place::Points(_), Place::Points(_)) => {}
+        }
+    }
+    legs
+}
+
+fn share(replicas: u32, sites: &[(usize, u32)]) -> Ratio {
+    let all: u32 = sites.iter().map(|(_, n)| n).sum();
+    Ratio::new(i128::from(replicas), i128::from(all.max(1)))
+}
+
+/// A rate divides and is rounded up to a kbit/s.
+pub(crate) fn divided(kbps: u64, share: &Ratio) -> u64 {
+    let whole = (share * Ratio::from_integer(i128::from(kbps))).ceil().to_integer();
+    u64::try_from(whole).unwrap_or(u64::MAX)
+}
+
+/// Ways in which the sites of a service can share the demand of the regions: the corners of what their replicas allow.
+/// With one site, or demand that takes all replicas of one region's flow, there is only one.
+pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize) -> Vec<Served> {
+    let mut ways: BTreeSet<Served> = [vec![Vec::new(); problem.streams.len()]].into();
+    for (part, list) in sites.iter().enumerate() {
+        let streams: Vec<(usize, u64)> = problem
+            .streams
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.to == Place::Part(part))
+            .filter_map(|(i, s)| s.demand.map(|d| (i, d)))
+            .collect();
+        if streams.is_empty() {
+            continue;
+        }
+        let serves = problem.parts[part].serves;
+        let room: Vec<u64> = list.iter().map(|(_, n)| serves.saturating_mul(u64::from(*n))).collect();
+        let mut fill = Fill { sites: list, found: BTreeSet::new(), most };
+        for order in orders(streams.len()) {
+            let streams: Vec<(usize, u64)> = order.iter().map(|i| streams[*i]).collect();
+            fill.next(&streams, 0, room.clone(), vec![Vec::new(); problem.streams.len()]);
+        }
+        let mut joined = BTreeSet::new();
+        for way in &ways {
+            for filled in &fill.found {
+                if joined.len() < most {
+                    let both = way.iter().zip(filled).map(|(a, b)| if a.is_empty() { b.clone() } else { a.clone() });
+                    joined.insert(both.collect());
+                }
+            }
+        }
+        ways = joined;
+    }
+    ways.into_iter().collect()
+}
+
+/// The orders in which a few flows are served; of many only their own.
+fn orders(n: usize) -> Vec<Vec<usize>> {
+    match n {
+        1 => vec![vec![0]],
+        2 => vec![vec![0, 1], vec![1, 0]],
+        3 => vec![vec![0, 1, 2], vec![0, 2, 1], vec![1, 0, 2], vec![1, 2, 0], vec![2, 0, 1], vec![2, 1, 0]],
+        n => vec![(0..n).collect(), (0..n).rev().collect()],
+    }
+}
+
+struct Fill<'a> {
+    sites: &'a [(usize, u32)],
+    found: BTreeSet<Served>,
+    most: usize,
+}
+
+impl Fill<'_> {
+    fn next(&mut self, streams: &[(usize, u64)], used: u64, room: Vec<u64>, served: Served) {
+        if self.found.len() >= self.most {
+            return;
+        }
+        let Some(((stream, left), rest)) = streams.split_first().map(|(f, r)| (*f, r)) else {
+            let mut served = served;
+            served.iter_mut().for_each(|s| s.sort_unstable());
+            self.found.insert(served);
+            return;
+        };
+        if left == 0 {
+            self.next(rest, 0, room, served);
+            return;
+        }
+        for site in 0..self.sites.len() {
+            let bit = 1_u64 << (site % 64);
+            if used & bit != 0 || room[site] == 0 {
+                continue;
+            }
+            let given = left.min(room[site]);
+            let mut room = room.clone();
+            room[site] -= given;
+            let mut served = served.clone();
+            served[stream].push((self.sites[site].0, given));
+            let mut streams = streams.to_vec();
+            streams[0].1 = left - given;
+            self.next(&streams, used | bit, room, served);
+        }
+    }
+}
+
+impl Stream {
+    /// Whether both ends are sites that only the placement decides.
+    pub fn joins_parts(&self) -> bool {
+        matches!((&self.from, &self.to), (Place::Part(_), Place::Part(_)))
+    }
+}

@@ -1,0 +1,236 @@
+//! What one leg can choose: copy, path and rung, with exact cost and time.
+
+use crate::{
+    legs::{End, Leg},
+    network::{Direction, Price},
+    path::{self, Route, Wanted},
+    problem::{HOUR, Problem, Span},
+};
+use num_traits::{CheckedAdd, CheckedDiv, CheckedMul};
+use rhumb_model::ratio::Ratio;
+use std::rc::Rc;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub edges: Rc<[u32]>,
+    /// First and last point of the path.
+    pub from: u32,
+    pub to: u32,
+    /// 0: nothing is reserved.
+    pub kbps: u64,
+    /// Microseconds, with the region's access.
+    pub latency: u64,
+    /// Micro-units that the path costs: of a volume leg in all, of any other per nanosecond.
+    pub path: Ratio,
+    /// Micro-units.
+    pub transfer: Ratio,
+    /// `path + transfer`.
+    pub cost: Ratio,
+    /// Nanoseconds; 0 unless a volume moves.
+    pub time: Ratio,
+}
+
+/// What the rest of the decision makes of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Matter {
+    /// Time changes nothing that counts: the cheapest path, at the highest rung it carries.
+    None,
+    /// Sooner is never worse.
+    Sooner,
+    /// Prices change with the hour: later can be cheaper.
+    Any,
+}
+
+/// A leg's ends as the path search sees them.
+struct Ends {
+    roots: Rc<[u32]>,
+    start: u32,
+    walk: Direction,
+}
+
+fn ends(problem: &Problem, leg: &Leg) -> Ends {
+    match (&leg.from, &leg.to) {
+        (End::Points(roots), End::Site(site)) => {
+            Ends { roots: Rc::clone(roots), start: problem.site_point(*site), walk: Direction::Against }
+        }
+        (End::Site(site), End::Points(roots)) => {
+            Ends { roots: Rc::clone(roots), start: problem.site_point(*site), walk: Direction::Along }
+        }
+        (End::Site(from), End::Site(to)) => {
+            Ends { roots: [problem.site_point(*from)].into(), start: problem.site_point(*to), walk: Direction::Against }
+        }
+        (End::Points(_), End::Points(_)) => unreachable!("a flow touches a component"),
+    }
+}
+
+/// How far a leg looks for paths.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Look {
+    /// Paths that no other beats.
+    Best(Matter),
+    /// Also worse ones, for links that several legs share: up to this many for each rate.
+    Wide(usize),
+}
+
+/// Choices of a leg, cheapest first; and whether they are all that could matter.
+pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>, bool) {
+    let stream = &problem.streams[leg.stream];
+    if stream.hopeless {
+        return (Vec::new(), true);
+    }
+    let ends = ends(problem, leg);
+    if ends.roots.contains(&ends.start) {
+        let local = Route { edges: Vec::new(), root: ends.start, cost: 0, latency: 0 };
+        return (choice(problem, leg, &ends, &local.edges.into(), ends.start, 0, 0).into_iter().collect(), true);
+    }
+    let mut found = Vec::new();
+    let mut all = true;
+    let rungs = match (stream.span, leg.kbps) {
+        (Span::Run, kbps) => vec![kbps.unwrap_or(0)],
+        (_, Some(kbps)) => vec![kbps],
+        (_, None) => problem.rungs.clone(),
+    };
+    let one = match look {
+        Look::Best(matter) => stream.span == Span::Run || matter == Matter::None,
+        Look::Wide(_) => false,
+    };
+    if rungs.is_empty() {
+        return (found, true);
+    }
+    if one {
+        // a rung less opens more paths: the cheapest of all is among those of the lowest
+        let lowest = rungs.last().copied().unwrap_or(0);
+        if let Some((route, _)) = routes(problem, leg, &ends, lowest, Look::Best(Matter::None)).0.into_iter().next() {
+            let free = route.iter().map(|e| problem.net.edges[*e as usize].free).min().unwrap_or(0);
+            let carried = rungs.iter().copied().find(|r| *r <= free || problem.relax.bandwidth).unwrap_or(lowest);
+            let (root, latency) = shape(problem, &ends, &route);
+            found.extend(choice(problem, leg, &ends, &route, root, latency, carried));
+        }
+        return (found, true);
+    }
+    let mut last = None;
+    let mut paths: Vec<(Rc<[u32]>, u64)> = Vec::new();
+    for kbps in rungs {
+        let class = problem.net.class(kbps);
+        if class.is_none() && !problem.relax.bandwidth {
+            continue;
+        }
+        let same = last == Some(class);
+        if same && matches!(look, Look::Best(Matter::Sooner)) {
+            continue;
+        }
+        if !same {
+            let complete;
+            (paths, complete) = routes(problem, leg, &ends, kbps, look);
+            all &= complete;
+            last = Some(class);
+        }
+        for (edges, latency) in &paths {
+            let (root, _) = shape(problem, &ends, edges);
+            found.extend(choice(problem, leg, &ends, edges, root, *latency, kbps));
+        }
+    }
+    found.sort_by(|a, b| {
+        (a.cost.cmp(&b.cost))
+            .then(a.edges.len().cmp(&b.edges.len()))
+            .then_with(|| a.edges.cmp(&b.edges))
+            .then(b.kbps.cmp(&a.kbps))
+    });
+    found.dedup_by(|a, b| a.edges == b.edges && a.kbps == b.kbps);
+    if matches!(look, Look::Best(Matter::Sooner)) {
+        let mut soonest: Option<Ratio> = None;
+        found.retain(|c| {
+            let better = soonest.is_none_or(|s| c.time < s);
+            if better {
+                soonest = Some(c.time);
+            }
+            better
+        });
+    }
+    (found, all)
+}
+
+type Paths = Vec<(Rc<[u32]>, u64)>;
+
+fn routes(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> (Paths, bool) {
+    let stream = &problem.streams[leg.stream];
+    let Some(ask) = problem.ask(stream, kbps, ends.walk) else { return (Vec::new(), true) };
+    let tree = problem.tree(stream, &ask, &ends.roots);
+    let (routes, all) = match look {
+        Look::Best(matter) => {
+            let wanted = if matter == Matter::None { Wanted::Cheapest } else { Wanted::Front };
+            (path::routes(problem.net, &ask, &tree, ends.start, stream.bound, wanted), true)
+        }
+        Look::Wide(most) => {
+            path::alternatives(problem.net, &ask, &tree, ends.start, stream.bound, (most, most.saturating_mul(64)))
+        }
+    };
+    (routes.into_iter().map(|r| (r.edges.into(), r.latency)).collect(), all)
+}
+
+/// The root that a path ends at, and its latency.
+fn shape(problem: &Problem, ends: &Ends, edges: &[u32]) -> (u32, u64) {
+    let at = |e: &u32| &problem.net.edges[*e as usize];
+    let latency = edges.iter().map(|e| at(e).latency).sum();
+    let root = match ends.walk {
+        Direction::Against => edges.first().map_or(ends.start, |e| at(e).from),
+        Direction::Along => edges.last().map_or(ends.start, |e| at(e).to),
+    };
+    (root, latency)
+}
+
+fn choice(
+    problem: &Problem,
+    leg: &Leg,
+    ends: &Ends,
+    edges: &Rc<[u32]>,
+    root: u32,
+    latency: u64,
+    kbps: u64,
+) -> Option<Choice> {
+    let stream = &problem.streams[leg.stream];
+    let net = problem.net;
+    let sum = |of: fn(&crate::network::Edge) -> i128| -> Option<i128> {
+        edges.iter().try_fold(0_i128, |s, e| s.checked_add(of(&net.edges[*e as usize])))
+    };
+    let zero = Ratio::from_integer(0);
+    let (mut path, mut transfer, mut time) = (zero, zero, zero);
+    if !edges.is_empty() {
+        match stream.price() {
+            Price::Free => {}
+            Price::Rate => {
+                let held = sum(|e| e.per_mbps_hour)?.checked_mul(i128::from(kbps))?;
+                path = Ratio::new(held, net.scale.checked_mul(1000 * HOUR)?);
+            }
+            Price::Volume => {
+                let per = |price: i128, unit: i128| {
+                    Ratio::from_integer(price)
+                        .checked_mul(&leg.volume)?
+                        .checked_div(&Ratio::from_integer(net.scale.checked_mul(unit)?))
+                };
+                transfer = per(sum(|e| e.per_gb)?, 1_000_000_000)?;
+                // bytes x 8 / 10^6 Mbit / 3600 s = Mbps-hours, at whatever rate
+                path = per(sum(|e| e.per_mbps_hour)?, 450_000_000)?;
+                let moving = leg.volume.checked_mul(&Ratio::new(8_000_000, i128::from(kbps.max(1))))?;
+                time = moving.checked_add(&Ratio::from_integer(i128::from(latency) * 1000))?;
+            }
+        }
+    }
+    let (from, to) = match ends.walk {
+        Direction::Against => (root, ends.start),
+        Direction::Along => (ends.start, root),
+    };
+    let cost = path.checked_add(&transfer)?;
+    let kbps = if edges.is_empty() { 0 } else { kbps };
+    Some(Choice {
+        edges: Rc::clone(edges),
+        from,
+        to,
+        kbps,
+        latency: latency + stream.access,
+        path,
+        transfer,
+        cost,
+        time,
+    })
+}

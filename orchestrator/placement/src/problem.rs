@@ -1,0 +1,362 @@
+//! The order and the view by dense ordinal: what one search works on.
+
+use crate::{
+    network::{Direction, Network, Price},
+    path::{Ask, Tree},
+    policy::{Policy, Request},
+    stand::{self, Stand},
+    window::Tariff,
+};
+use num_traits::CheckedDiv;
+use rhumb_federation::View;
+use rhumb_model::{
+    Reason, ReasonKind,
+    money::Amount,
+    order::{Component, Constraints, End, Interconnect, Spread},
+    ratio::Ratio,
+    state::SiteState,
+};
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
+
+/// Nanoseconds in an hour: all times are exact nanoseconds since submission.
+pub(crate) const HOUR: i128 = 3_600_000_000_000;
+
+/// Constraints that a search may leave aside, to find the one that stands in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools)] // each names one constraint, and any set of them may be relaxed
+pub(crate) struct Relax {
+    /// What others have taken: nodes and links count as empty.
+    pub capacity: bool,
+    /// All flows.
+    pub flows: bool,
+    pub budget: bool,
+    pub window: bool,
+    pub path_jurisdiction: bool,
+    pub latency: bool,
+    pub bandwidth: bool,
+    pub encryption: bool,
+    pub stale: bool,
+    pub draining: bool,
+    pub deadline: bool,
+}
+
+/// A component of the order.
+#[derive(Debug)]
+pub(crate) struct Part<'a> {
+    pub component: &'a Component,
+    /// Fewest and most replicas worth trying.
+    pub fewest: u32,
+    pub most: u32,
+    /// Where it can stand, by site and model.
+    pub stands: Vec<Stand<'a>>,
+    /// Thousandths of requests per second that one replica serves.
+    pub serves: u64,
+    pub one_site: bool,
+    pub spread_site: bool,
+}
+
+/// One end of a flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Index of the component.
+    Part(usize),
+    /// Copies of a dataset, or the point of a region.
+    Points(Rc<[u32]>),
+}
+
+/// When a leg holds its links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Span {
+    Inbound,
+    Run,
+    Outbound,
+}
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// Index in the order.
+    pub flow: usize,
+    pub from: Place,
+    pub to: Place,
+    pub span: Span,
+    /// Bytes; 0 for a `Run`.
+    pub volume: u64,
+    pub kbps: Option<u64>,
+    /// Thousandths of requests per second.
+    pub demand: Option<u64>,
+    /// What is left of `max_latency` after the region's access, in microseconds. `None`: any.
+    pub bound: Option<u64>,
+    /// Delay of the region's access, in microseconds.
+    pub access: u64,
+    pub copy: bool,
+    pub encrypted: bool,
+    /// The region's access alone is beyond the bound.
+    pub hopeless: bool,
+}
+
+impl Stream {
+    pub fn price(&self) -> Price {
+        match (self.span, self.kbps) {
+            (Span::Run, None) => Price::Free,
+            (Span::Run, Some(_)) => Price::Rate,
+            _ => Price::Volume,
+        }
+    }
+}
+
+/// A tree's question: roots, walk, price, class of free capacity, encryption.
+type TreeKey = (Rc<[u32]>, Direction, Price, u64, bool);
+
+pub(crate) struct Problem<'a> {
+    pub view: &'a View,
+    pub net: &'a Network,
+    pub request: Request<'a>,
+    pub policy: &'a Policy,
+    pub relax: Relax,
+    pub parts: Vec<Part<'a>>,
+    pub streams: Vec<Stream>,
+    /// Nanoseconds after submission.
+    pub deadline: Option<Ratio>,
+    /// Micro-units per nanosecond.
+    pub value: Ratio,
+    pub late: Option<Ratio>,
+    /// Micro-units.
+    pub budget: Option<Ratio>,
+    /// Openings of the order's own window have factor 0 here.
+    pub window: Option<RefCell<Tariff>>,
+    tariffs: RefCell<HashMap<usize, Rc<RefCell<Tariff>>>>,
+    /// By edge: allowed for a plain and for an encrypted flow.
+    allowed: [Vec<bool>; 2],
+    trees: RefCell<HashMap<TreeKey, Rc<Tree>>>,
+    /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
+    pub rungs: Vec<u64>,
+    /// Demand that each part must serve in all.
+    pub demand: Vec<u64>,
+}
+
+/// Rungs of staging, in kbit/s.
+const LADDER: [u64; 14] = [
+    10_000_000, 5_000_000, 2_000_000, 1_000_000, 500_000, 200_000, 100_000, 50_000, 20_000, 10_000, 5_000, 2_000,
+    1_000, 0,
+];
+
+impl<'a> Problem<'a> {
+    /// `Err`: the order itself cannot be placed anywhere in this federation (what it names is not there).
+    pub fn new(
+        view: &'a View,
+        net: &'a Network,
+        request: Request<'a>,
+        policy: &'a Policy,
+        relax: Relax,
+    ) -> Result<Self, Vec<Reason>> {
+        let order = request.order;
+        let mut wrong = Vec::new();
+        let terms = &order.terms;
+        let mut money = |amount: Option<Amount>, what: &str| -> Option<Ratio> {
+            match amount?.micros_in(view.currency, &view.rates) {
+                Ok(micros) => Some(micros),
+                Err(error) => {
+                    wrong.push(not_allowed(&format!("{what} in {}", view.currency), &error.to_string()));
+                    None
+                }
+            }
+        };
+        let per_ns = |micros: Ratio| micros.checked_div(&Ratio::from_integer(HOUR)).unwrap_or(micros);
+        let value = money(terms.value_per_hour, "value_per_hour").map_or(Ratio::from_integer(0), per_ns);
+        let late = money(terms.late_per_hour, "late_per_hour").map(per_ns);
+        let budget = money(terms.budget, "budget").filter(|_| !relax.budget);
+        let since = |t: jiff::Timestamp| Ratio::from_integer(t.as_nanosecond() - request.submit.as_nanosecond());
+        let window =
+            terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, request.submit)));
+        let streams = if relax.flows { Vec::new() } else { streams(view, request, relax, &mut wrong) };
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        let allowed = [false, true].map(|encrypted| allowed(view, net, &order.constraints, encrypted, policy, relax));
+        let mut problem = Self {
+            view,
+            net,
+            request,
+            policy,
+            relax,
+            parts: Vec::with_capacity(order.components.len()),
+            streams,
+            deadline: terms.deadline.filter(|_| !relax.deadline).map(since),
+            value,
+            late,
+            budget,
+            window,
+            tariffs: RefCell::default(),
+            allowed,
+            trees: RefCell::default(),
+            rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
+            demand: Vec::new(),
+        };
+        for index in 0..order.components.len() {
+            let demand = demand_of(order, index);
+            problem.demand.push(demand);
+            problem.parts.push(part(view, request, relax, index, demand));
+        }
+        Ok(problem)
+    }
+
+    pub fn link(&self, edge: u32) -> &'a rhumb_federation::ViewLink {
+        &self.view.graph[petgraph::graph::EdgeIndex::new(self.net.edges[edge as usize].index)]
+    }
+
+    pub fn site_point(&self, site: usize) -> u32 {
+        self.view.sites[site].point.index() as u32
+    }
+
+    pub fn nodes(&self, site: usize) -> &'a [rhumb_federation::FreeNodes] {
+        stand::nodes(&self.view.sites[site], self.relax)
+    }
+
+    /// The price windows of a site.
+    pub fn tariff(&self, site: usize) -> Rc<RefCell<Tariff>> {
+        let mut tariffs = self.tariffs.borrow_mut();
+        let tariff = tariffs.entry(site).or_insert_with(|| {
+            Rc::new(RefCell::new(Tariff::new(&self.view.sites[site].site.prices, self.request.submit)))
+        });
+        Rc::clone(tariff)
+    }
+
+    /// What a stream at `kbps` asks of links. `None`: no link carries that rate.
+    pub fn ask(&self, stream: &Stream, kbps: u64, walk: Direction) -> Option<Ask<'_>> {
+        let kbps = if self.relax.bandwidth { 0 } else { self.net.class(kbps)? };
+        Some(Ask { allowed: &self.allowed[usize::from(stream.encrypted)], kbps, price: stream.price(), walk })
+    }
+
+    /// Distances of all points to `roots`, kept for the whole search.
+    pub fn tree(&self, stream: &Stream, ask: &Ask, roots: &Rc<[u32]>) -> Rc<Tree> {
+        let key = (Rc::clone(roots), ask.walk, ask.price, ask.kbps, stream.encrypted);
+        let mut trees = self.trees.borrow_mut();
+        Rc::clone(trees.entry(key).or_insert_with(|| Rc::new(Tree::new(self.net, ask, roots))))
+    }
+}
+
+pub(crate) fn not_allowed(needed: &str, free: &str) -> Reason {
+    Reason {
+        reason: ReasonKind::NotAllowed,
+        component: None,
+        flow: None,
+        site: None,
+        needed: needed.to_owned(),
+        free: free.to_owned(),
+    }
+}
+
+fn demand_of(order: &rhumb_model::Order, index: usize) -> u64 {
+    let name = &order.components[index].name;
+    let to = |end: &End| matches!(end, End::Component(c) if c == name);
+    order.flows.iter().filter(|f| to(&f.to)).filter_map(|f| f.demand).map(rhumb_model::Demand::millirps).sum()
+}
+
+fn part<'a>(view: &'a View, request: Request<'a>, relax: Relax, index: usize, demand: u64) -> Part<'a> {
+    let component = &request.order.components[index];
+    let serves = component.service.as_ref().map_or(0, |s| s.serves.millirps());
+    let served = if serves == 0 { 0 } else { u32::try_from(demand.div_ceil(serves)).unwrap_or(u32::MAX) };
+    let fewest = component.replicas.min.max(served);
+    let most = component.replicas.max;
+    let interconnect = component.need.accelerators.as_ref().map(|a| a.interconnect);
+    let stands = stand::stands(view, request, relax, component, most.max(1));
+    Part {
+        component,
+        fewest,
+        most,
+        stands,
+        serves,
+        one_site: matches!(interconnect, Some(Interconnect::Site | Interconnect::Rack | Interconnect::NvlDomain)),
+        spread_site: component.place.spread == Some(Spread::Site),
+    }
+}
+
+/// Whether each link may be taken, by edge ordinal.
+fn allowed(
+    view: &View,
+    net: &Network,
+    constraints: &Constraints,
+    encrypted: bool,
+    policy: &Policy,
+    relax: Relax,
+) -> Vec<bool> {
+    let within = &constraints.jurisdictions;
+    let bound = !within.is_empty() && !relax.path_jurisdiction;
+    let point_in = |p: &rhumb_federation::view::ViewPoint| p.jurisdiction.as_ref().is_some_and(|j| within.contains(j));
+    let points: Vec<bool> = view.graph.node_weights().map(|p| !bound || point_in(p)).collect();
+    let encrypted = encrypted && !relax.encryption && !policy.overlay_encrypts;
+    net.edges
+        .iter()
+        .map(|edge| {
+            let link = &view.graph[petgraph::graph::EdgeIndex::new(edge.index)];
+            let inside = !bound || (!link.jurisdictions.is_empty() && link.jurisdictions.is_subset(within));
+            let fresh = !link.stale || policy.allow_stale || relax.stale;
+            points[edge.from as usize] && points[edge.to as usize] && inside && fresh && (!encrypted || link.encrypted)
+        })
+        .collect()
+}
+
+/// Sites whose copies can be read or written: an agent is there.
+fn reachable(view: &View, name: &rhumb_model::SiteName) -> Option<u32> {
+    let point = view.points.get(name)?;
+    let site = view.graph[*point].site.map(|s| &view.sites[s].site.state);
+    (!matches!(site, Some(SiteState::Lost))).then_some(point.index() as u32)
+}
+
+fn streams(view: &View, request: Request, relax: Relax, wrong: &mut Vec<Reason>) -> Vec<Stream> {
+    let order = request.order;
+    let mut streams = Vec::with_capacity(order.flows.len());
+    for (index, flow) in order.flows.iter().enumerate() {
+        let mut access = 0;
+        let mut size = None;
+        let mut end = |end: &End| -> Option<Place> {
+            match end {
+                End::Component(name) => order.components.iter().position(|c| &c.name == name).map(Place::Part),
+                End::Dataset(name) => {
+                    let dataset = view.datasets.get(name)?;
+                    size = Some(dataset.size.bytes());
+                    let points: Vec<u32> = dataset.at.iter().filter_map(|s| reachable(view, s)).collect();
+                    Some(Place::Points(points.into()))
+                }
+                End::Region(name) => {
+                    let region = view.regions.get(name)?;
+                    access = region.access.micros();
+                    let point = view.points.get(&region.at)?;
+                    Some(Place::Points([point.index() as u32].into()))
+                }
+            }
+        };
+        let (from, to) = (end(&flow.from), end(&flow.to));
+        for (known, name) in [(&from, &flow.from), (&to, &flow.to)] {
+            if known.is_none() {
+                let mut reason = not_allowed(&name.to_string(), "unknown in this federation");
+                reason.flow = Some(index as u32);
+                wrong.push(reason);
+            }
+        }
+        let (Some(from), Some(to)) = (from, to) else { continue };
+        let whole = if flow.volume.is_none() && flow.rate.is_none() { size } else { None };
+        let volume = flow.volume.map(rhumb_model::Bytes::bytes).or(whole);
+        let span = match (&from, &to, volume) {
+            (_, Place::Part(_), Some(_)) => Span::Inbound,
+            (Place::Part(_), _, Some(_)) => Span::Outbound,
+            _ => Span::Run,
+        };
+        let max = flow.max_latency.filter(|_| !relax.latency).map(rhumb_model::Latency::micros);
+        streams.push(Stream {
+            flow: index,
+            from,
+            to,
+            span,
+            volume: volume.unwrap_or(0),
+            kbps: flow.rate.map(rhumb_model::Bandwidth::kbps),
+            demand: flow.demand.map(rhumb_model::Demand::millirps),
+            bound: max.map(|m| m.saturating_sub(access)),
+            access,
+            copy: flow.copy,
+            encrypted: flow.encrypted || order.constraints.encrypted,
+            hopeless: max.is_some_and(|m| m < access),
+        });
+    }
+    streams
+}

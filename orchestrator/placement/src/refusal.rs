@@ -1,0 +1,411 @@
+//! Why an order, or an order at one site, has no plan.
+//!
+//! Each constraint is left aside alone: those without which there is a plan are the reasons, in precedence. Where no
+//! single one is enough they are added one by one in precedence, and the first that leaves no plan is the reason.
+
+use crate::{
+    network::Network,
+    policy::{Policy, Request},
+    problem::{Problem, Relax, Span, not_allowed},
+    search::{self, Outcome},
+    settle::Solution,
+    stand,
+};
+use rhumb_federation::View;
+use rhumb_model::{
+    Bandwidth, Latency, Reason, ReasonKind,
+    money::Amount,
+    quantity::Span as Length,
+    ratio::{Decimal, Ratio, round_half_up},
+};
+
+/// One question, asked again with constraints left aside.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub view: &'a View,
+    pub net: &'a Network,
+    pub request: Request<'a>,
+    pub policy: &'a Policy,
+    pub force: Option<usize>,
+}
+
+/// A constraint and the reason it stands for, in precedence.
+const CONSTRAINTS: [(ReasonKind, fn(&mut Relax)); 10] = [
+    (ReasonKind::Jurisdiction, |r| r.path_jurisdiction = true),
+    (ReasonKind::Capacity, |r| r.capacity = true),
+    (ReasonKind::Budget, |r| r.budget = true),
+    (ReasonKind::PriceWindow, |r| r.window = true),
+    (ReasonKind::Latency, |r| r.latency = true),
+    (ReasonKind::Bandwidth, |r| r.bandwidth = true),
+    (ReasonKind::Encryption, |r| r.encryption = true),
+    (ReasonKind::Stale, |r| r.stale = true),
+    (ReasonKind::Draining, |r| r.draining = true),
+    (ReasonKind::Deadline, |r| r.deadline = true),
+];
+
+impl<'a> Question<'a> {
+    fn problem(&self, relax: Relax) -> Option<Problem<'a>> {
+        Problem::new(self.view, self.net, self.request, self.policy, relax).ok()
+    }
+
+    fn ask(&self, relax: Relax) -> Option<(Problem<'a>, Outcome)> {
+        let problem = self.problem(relax)?;
+        let outcome = search::search(&problem, self.force);
+        Some((problem, outcome))
+    }
+
+    fn feasible(&self, relax: Relax) -> bool {
+        self.ask(relax).is_some_and(|(_, o)| o.solution.is_some())
+    }
+}
+
+/// The reasons of a question without an answer, earliest in precedence first. `complete`: its search left nothing open.
+pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
+    let all = Relax {
+        capacity: false,
+        flows: true,
+        budget: true,
+        window: true,
+        path_jurisdiction: true,
+        latency: true,
+        bandwidth: true,
+        encryption: true,
+        stale: false,
+        draining: false,
+        deadline: true,
+    };
+    let order = question.request.order;
+    if question.force.is_none() {
+        let mut missing = nowhere(question);
+        if !missing.is_empty() {
+            sort(&mut missing);
+            return missing;
+        }
+    }
+    let mut found = Vec::new();
+    for (kind, relax) in CONSTRAINTS {
+        let mut without = Relax::default();
+        relax(&mut without);
+        if !asked(question, kind) {
+            continue;
+        }
+        if let Some((problem, outcome)) = question.ask(without)
+            && let Some(solution) = &outcome.solution
+        {
+            found.push(tell(question, kind, &problem, solution));
+        }
+    }
+    if found.is_empty() {
+        let mut relax = all;
+        if !question.feasible(relax) {
+            found.push(together(question));
+        } else {
+            let steps: [(ReasonKind, fn(&mut Relax)); 9] = [
+                (ReasonKind::Budget, |r| r.budget = false),
+                (ReasonKind::PriceWindow, |r| r.window = false),
+                (ReasonKind::NoPath, |r| r.flows = false),
+                (ReasonKind::Jurisdiction, |r| r.path_jurisdiction = false),
+                (ReasonKind::Latency, |r| r.latency = false),
+                (ReasonKind::Bandwidth, |r| r.bandwidth = false),
+                (ReasonKind::Encryption, |r| r.encryption = false),
+                (ReasonKind::Stale, |r| r.stale = false),
+                (ReasonKind::Deadline, |r| r.deadline = false),
+            ];
+            for (kind, add) in steps {
+                let before = relax;
+                add(&mut relax);
+                if question.feasible(relax) {
+                    continue;
+                }
+                match question.ask(before) {
+                    Some((problem, outcome)) if kind != ReasonKind::NoPath => {
+                        if let Some(solution) = &outcome.solution {
+                            found.push(tell(question, kind, &problem, solution));
+                        }
+                    }
+                    _ => found.push(no_path(question)),
+                }
+                break;
+            }
+        }
+    }
+    if found.is_empty() || (!complete && found.iter().all(|r| r.reason > ReasonKind::SearchLimit)) {
+        found.push(Reason {
+            reason: ReasonKind::SearchLimit,
+            component: order.components.first().map(|c| c.name.clone()),
+            flow: None,
+            site: None,
+            needed: "a plan".to_owned(),
+            free: format!("none within {} nodes", question.policy.node_budget),
+        });
+    }
+    sort(&mut found);
+    found
+}
+
+pub(crate) fn sort(reasons: &mut Vec<Reason>) {
+    reasons.sort();
+    reasons.dedup();
+}
+
+/// Whether the order, the view or the policy holds the constraint at all.
+fn asked(question: &Question, kind: ReasonKind) -> bool {
+    let order = question.request.order;
+    match kind {
+        ReasonKind::Jurisdiction => !order.constraints.jurisdictions.is_empty(),
+        ReasonKind::Budget => order.terms.budget.is_some(),
+        ReasonKind::PriceWindow => order.terms.window.is_some(),
+        ReasonKind::Latency => order.flows.iter().any(|f| f.max_latency.is_some()),
+        ReasonKind::Bandwidth => !order.flows.is_empty(),
+        ReasonKind::Encryption => order.constraints.encrypted || order.flows.iter().any(|f| f.encrypted),
+        ReasonKind::Deadline => order.terms.deadline.is_some(),
+        _ => true,
+    }
+}
+
+/// Components that no site takes, or that cannot serve what is asked.
+fn nowhere(question: &Question) -> Vec<Reason> {
+    let mut found = Vec::new();
+    let Some(problem) = question.problem(Relax::default()) else { return found };
+    for (index, part) in problem.parts.iter().enumerate() {
+        let component = part.component;
+        if part.fewest > part.most {
+            found.push(Reason {
+                reason: ReasonKind::Capacity,
+                component: Some(component.name.clone()),
+                flow: None,
+                site: None,
+                needed: format!(
+                    "{} replicas for {}",
+                    part.fewest,
+                    rhumb_model::Demand::from_millirps(problem.demand[index])
+                ),
+                free: format!("{} replicas at most", part.most),
+            });
+            continue;
+        }
+        if !part.stands.is_empty() {
+            continue;
+        }
+        let mut refused: Vec<Reason> = (0..question.view.sites.len())
+            .filter_map(|site| stand::why_not(question.view, question.request, component, site))
+            .collect();
+        // the sites that came furthest say what is really missing
+        let furthest = refused.iter().map(|r| stage(r.reason)).max().unwrap_or(0);
+        refused.retain(|r| stage(r.reason) == furthest);
+        refused.sort();
+        let mut kinds = Vec::new();
+        refused.retain(|r| {
+            !kinds.contains(&r.reason) && {
+                kinds.push(r.reason);
+                true
+            }
+        });
+        found.extend(refused);
+    }
+    found
+}
+
+/// How near to a fit a site's refusal is: its rules, its hardware, its room.
+pub(crate) fn stage(kind: ReasonKind) -> u8 {
+    match kind {
+        ReasonKind::NotAllowed | ReasonKind::Jurisdiction | ReasonKind::Label => 0,
+        ReasonKind::Model => 1,
+        ReasonKind::Precision | ReasonKind::Memory | ReasonKind::Interconnect => 2,
+        ReasonKind::Shape | ReasonKind::Capacity | ReasonKind::Quota => 3,
+        _ => 4,
+    }
+}
+
+/// Each component fits somewhere, but not all replicas of all components do.
+fn together(question: &Question) -> Reason {
+    let problem = question.problem(Relax::default());
+    let short = problem.as_ref().and_then(|p| {
+        let room = |part: &crate::problem::Part| -> u64 { part.stands.iter().map(|s| u64::from(s.room)).sum() };
+        p.parts.iter().find(|part| room(part) < u64::from(part.fewest)).map(|part| (part, room(part)))
+    });
+    let (component, needed, free) = match short {
+        Some((part, room)) => {
+            (Some(part.component.name.clone()), format!("{} replicas", part.fewest), format!("room for {room}"))
+        }
+        None => (None, "all components together".to_owned(), "room for each alone".to_owned()),
+    };
+    let site = question.force.map(|s| question.view.sites[s].site.name.clone());
+    Reason { reason: ReasonKind::Capacity, component, flow: None, site, needed, free }
+}
+
+fn no_path(question: &Question) -> Reason {
+    let mut reason = not_allowed("a path", "none");
+    reason.reason = ReasonKind::NoPath;
+    let relax = Relax {
+        latency: true,
+        bandwidth: true,
+        encryption: true,
+        stale: true,
+        path_jurisdiction: true,
+        budget: true,
+        window: true,
+        deadline: true,
+        ..Relax::default()
+    };
+    let order = question.request.order;
+    // the first flow without which there is a plan
+    for index in 0..order.flows.len() {
+        let mut without = order.clone();
+        without.flows.remove(index);
+        let request = Request { order: &without, ..question.request };
+        let problem = Problem::new(question.view, question.net, request, question.policy, relax);
+        if problem.is_ok_and(|p| search::search(&p, question.force).solution.is_some()) {
+            reason.flow = Some(index as u32);
+            reason.needed = format!("a path from {} to {}", order.flows[index].from, order.flows[index].to);
+            break;
+        }
+    }
+    reason
+}
+
+pub(crate) fn money(micros: i128, view: &View) -> String {
+    let value = i64::try_from(micros).map_or(Decimal::ZERO, Decimal::from_micros);
+    Amount { value, currency: view.currency }.to_string()
+}
+
+/// The reason in words, from the plan that there is without the constraint.
+fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Solution) -> Reason {
+    let order = question.request.order;
+    let mut reason = not_allowed("", "");
+    reason.reason = kind;
+    let mut set = |needed: String, free: String| (reason.needed, reason.free) = (needed, free);
+    let leg_where = |test: &dyn Fn(&crate::legs::Leg, &crate::option::Choice) -> bool| {
+        solution.legs.iter().find(|(leg, choice)| test(leg, choice))
+    };
+    let mut flow = None;
+    match kind {
+        ReasonKind::Budget => {
+            let terms = &solution.terms;
+            let bill = i128::from(terms.compute) + i128::from(terms.path) + i128::from(terms.transfer);
+            set(money(bill, question.view), order.terms.budget.map_or(String::new(), |b| b.to_string()));
+        }
+        ReasonKind::PriceWindow => {
+            let length = round_half_up((solution.times.finish) / Ratio::from_integer(1000));
+            let window = order.terms.window.as_ref();
+            set(
+                Length::from_micros(u64::try_from(length).unwrap_or(0)).to_string(),
+                window.map_or(String::new(), |w| format!("{} to {} {}", w.from, w.to, w.tz)),
+            );
+        }
+        ReasonKind::Latency => {
+            let bound = |leg: &crate::legs::Leg| order.flows[problem.streams[leg.stream].flow].max_latency;
+            if let Some((leg, choice)) =
+                leg_where(&|leg, choice| bound(leg).is_some_and(|b| choice.latency > b.micros()))
+            {
+                flow = Some(problem.streams[leg.stream].flow as u32);
+                set(
+                    bound(leg).unwrap_or_default().to_string(),
+                    format!("{} at best", Latency::from_micros(choice.latency)),
+                );
+            }
+        }
+        ReasonKind::Bandwidth => {
+            if let Some((stream, link, needed, free)) = overfull(problem, solution) {
+                flow = Some(problem.streams[stream].flow as u32);
+                set(format!("{} on {link}", Bandwidth::from_kbps(needed)), Bandwidth::from_kbps(free).to_string());
+            }
+        }
+        ReasonKind::Jurisdiction | ReasonKind::Encryption | ReasonKind::Stale => {
+            let breaks = |edge: u32| {
+                let link = problem.link(edge);
+                let within = &order.constraints.jurisdictions;
+                match kind {
+                    ReasonKind::Stale => link.stale,
+                    ReasonKind::Encryption => !link.encrypted,
+                    _ => link.jurisdictions.is_empty() || !link.jurisdictions.is_subset(within),
+                }
+            };
+            let needed = match kind {
+                ReasonKind::Stale => "fresh figures".to_owned(),
+                ReasonKind::Encryption => "encrypted links".to_owned(),
+                _ => stand::list(&order.constraints.jurisdictions),
+            };
+            let encrypted =
+                |leg: &crate::legs::Leg| kind != ReasonKind::Encryption || problem.streams[leg.stream].encrypted;
+            if let Some((leg, choice)) = leg_where(&|leg, c| encrypted(leg) && c.edges.iter().any(|e| breaks(*e))) {
+                flow = Some(problem.streams[leg.stream].flow as u32);
+                let links = choice.edges.iter().filter(|e| breaks(**e)).map(|e| &problem.link(*e).id);
+                set(needed, format!("links that are not: {}", stand::list(links)));
+            } else if let Some(site) = used(problem, solution).find(|s| {
+                kind == ReasonKind::Stale && question.view.sites[*s].site.state != rhumb_model::state::SiteState::Ready
+            }) {
+                set(
+                    needed,
+                    format!("{} at {}", question.view.sites[site].site.state, question.view.sites[site].site.name),
+                );
+            } else {
+                let flows = solution.legs.iter().find(|(_, c)| !c.edges.is_empty());
+                flow = flows.map(|(leg, _)| problem.streams[leg.stream].flow as u32);
+                set(needed, "a path through other points only".to_owned());
+            }
+        }
+        ReasonKind::Capacity => {
+            let lacking = solution
+                .placed
+                .iter()
+                .zip(&problem.parts)
+                .flat_map(|(list, part)| list.iter().map(move |(s, n)| (part, &part.stands[*s], *n)));
+            let mut shown = None;
+            for (part, stand, n) in lacking {
+                let room = crate::room::most(part.component, stand.model, &question.view.sites[stand.site].nodes, n);
+                if room < n {
+                    shown = Some((part.component.name.clone(), stand.site, n, room));
+                    break;
+                }
+            }
+            match shown {
+                Some((name, site, n, room)) => {
+                    let at = &question.view.sites[site].site.name;
+                    reason.component = Some(name);
+                    reason.site = Some(at.clone());
+                    reason.needed = format!("{n} replicas at {at}");
+                    reason.free = format!("room for {room}");
+                }
+                None => set("all components together".to_owned(), "room for each alone".to_owned()),
+            }
+        }
+        ReasonKind::Draining => {
+            let site = used(problem, solution)
+                .find(|s| question.view.sites[*s].site.state == rhumb_model::state::SiteState::Draining);
+            let name = site.map_or(String::new(), |s| question.view.sites[s].site.name.to_string());
+            set("a site that takes work".to_owned(), format!("{name} is draining"));
+        }
+        ReasonKind::Deadline => {
+            let finish = crate::answer::instant(problem, &solution.times.finish);
+            set(
+                finish.map_or(String::new(), |t| format!("finish at {t}")),
+                order.terms.deadline.map_or(String::new(), |d| format!("deadline {d}")),
+            );
+        }
+        _ => {}
+    }
+    reason.flow = flow;
+    reason
+}
+
+fn used<'s>(problem: &'s Problem, solution: &'s Solution) -> impl Iterator<Item = usize> + 's {
+    solution.placed.iter().zip(&problem.parts).flat_map(|(list, part)| list.iter().map(|(s, _)| part.stands[*s].site))
+}
+
+/// The first link that the legs overfill: (stream, link, needed, free) in kbit/s.
+pub(crate) fn overfull(problem: &Problem, solution: &Solution) -> Option<(usize, rhumb_model::LinkId, u64, u64)> {
+    let mut load = std::collections::BTreeMap::new();
+    for (leg, choice) in &solution.legs {
+        let inbound = problem.streams[leg.stream].span == Span::Inbound;
+        for edge in choice.edges.iter() {
+            let sum = load.entry((inbound, *edge)).or_insert(0_u64);
+            *sum = sum.saturating_add(choice.kbps);
+            let free = problem.net.edges[*edge as usize].free;
+            if *sum > free {
+                return Some((leg.stream, problem.link(*edge).id.clone(), *sum, free));
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,257 @@
+//! Where a component can stand: sites and device models that pass every filter, with room, hours and price of a replica.
+
+use crate::{
+    policy::Request,
+    problem::{HOUR, Relax},
+    room,
+    window::lowest_factor,
+};
+use num_traits::{CheckedAdd, CheckedDiv, CheckedMul};
+use rhumb_federation::{FreeNodes, View, ViewSite};
+use rhumb_model::{
+    ModelName, Reason, ReasonKind, fit,
+    order::{Accelerators, Component, Constraints, Need},
+    ratio::Ratio,
+    state::SiteState,
+};
+use std::collections::BTreeSet;
+
+/// A component on devices of one model at one site.
+#[derive(Debug, Clone)]
+pub(crate) struct Stand<'a> {
+    /// Index in the view.
+    pub site: usize,
+    pub model: Option<&'a ModelName>,
+    /// The most replicas that fit when nothing else of the order stands there.
+    pub room: u32,
+    /// Nanoseconds that the work takes here.
+    pub hours: Ratio,
+    /// Of one replica, in micro-units per hour at factor 1.
+    pub price: Ratio,
+    /// No run of one replica costs less, in whole micro-units.
+    pub least: i128,
+}
+
+/// A day: what a service is planned for when its order does not say.
+const HORIZON: i128 = 24 * HOUR;
+
+pub(crate) fn stands<'a>(
+    view: &'a View,
+    request: Request<'a>,
+    relax: Relax,
+    component: &'a Component,
+    limit: u32,
+) -> Vec<Stand<'a>> {
+    let constraints = &request.order.constraints;
+    let mut stands = Vec::new();
+    for (index, site) in view.sites.iter().enumerate() {
+        if forbidden(site, constraints).is_some() || absent(site, relax) {
+            continue;
+        }
+        let mut add = |model: Option<&'a ModelName>| {
+            let room = room::most(component, model, nodes(site, relax), limit);
+            if room == 0 {
+                return;
+            }
+            let (Some(hours), Some(price)) =
+                (hours(view, request, component, model), price(view, site, &component.need, model))
+            else {
+                return;
+            };
+            if let Some(least) = floor_product(&price, &hours, &lowest_factor(&site.site.prices)) {
+                stands.push(Stand { site: index, model, room, hours, price, least });
+            }
+        };
+        match &component.need.accelerators {
+            None => add(None),
+            Some(a) => models(view, site, a).for_each(|m| add(Some(m))),
+        }
+    }
+    stands
+}
+
+/// Price per hour x hours x factor, rounded down to a micro-unit.
+fn floor_product(price: &Ratio, hours: &Ratio, factor: &Ratio) -> Option<i128> {
+    Some(price.checked_mul(hours)?.checked_mul(factor)?.checked_div(&Ratio::from_integer(HOUR))?.floor().to_integer())
+}
+
+/// Models for sale at the site that the component accepts and that have a rate at its precision.
+fn models<'a>(view: &'a View, site: &'a ViewSite, asked: &'a Accelerators) -> impl Iterator<Item = &'a ModelName> {
+    site.site.prices.devices.keys().filter(move |m| accepts(asked, m) && rate(view, m, asked).is_some())
+}
+
+fn accepts(asked: &Accelerators, model: &ModelName) -> bool {
+    asked.models.is_empty() || asked.models.contains(model)
+}
+
+fn rate(view: &View, model: &ModelName, asked: &Accelerators) -> Option<Ratio> {
+    let rate = view.devices.get(model)?.rates.get(&asked.precision)?.ratio();
+    (rate > Ratio::from_integer(0)).then_some(rate)
+}
+
+/// How long the work takes on `model`, in nanoseconds; the horizon of a service.
+pub(crate) fn hours(view: &View, request: Request, component: &Component, model: Option<&ModelName>) -> Option<Ratio> {
+    let Some(work) = &component.work else {
+        let horizon = request.order.terms.horizon.map_or(HORIZON, |h| i128::from(h.micros()) * 1000);
+        return Some(Ratio::from_integer(horizon));
+    };
+    if let Some(duration) = work.duration {
+        return Some(Ratio::from_integer(i128::from(duration.micros()) * 1000));
+    }
+    let hours = work.hours?.ratio().checked_mul(&Ratio::from_integer(HOUR))?;
+    match (&component.need.accelerators, model, &work.reference) {
+        (Some(asked), Some(model), Some(reference)) => {
+            hours.checked_mul(&rate(view, reference, asked)?)?.checked_div(&rate(view, model, asked)?)
+        }
+        _ => Some(hours),
+    }
+}
+
+/// Of one replica, in micro-units per hour at factor 1. `None`: not for sale, or out of range.
+pub(crate) fn price(view: &View, site: &ViewSite, need: &Need, model: Option<&ModelName>) -> Option<Ratio> {
+    let prices = &site.site.prices;
+    let zero = Ratio::from_integer(0);
+    let micros = |amount: &rhumb_model::Amount| amount.micros_in(view.currency, &view.rates).ok();
+    let part = |amount: &Option<rhumb_model::Amount>, quantity: Ratio| match amount {
+        None => Some(zero),
+        Some(a) => micros(a)?.checked_mul(&quantity),
+    };
+    let mut sum = part(&prices.cpu, Ratio::new(i128::from(need.cpu.milli()), 1000))?
+        .checked_add(&part(&prices.memory_gib, Ratio::new(i128::from(need.memory.bytes()), 1 << 30))?)?;
+    if let (Some(asked), Some(model)) = (&need.accelerators, model) {
+        let quantity = devices(view, asked, model)?;
+        sum = sum.checked_add(&micros(prices.devices.get(model)?)?.checked_mul(&quantity)?)?;
+    }
+    Some(sum)
+}
+
+/// How many devices a replica pays for: whole ones, a share of one, or a slice's part of the memory.
+fn devices(view: &View, asked: &Accelerators, model: &ModelName) -> Option<Ratio> {
+    let count = Ratio::from_integer(i128::from(asked.count.unwrap_or(1)));
+    if let Some(share) = asked.share {
+        return Some(Ratio::new(i128::from(share.thousandths()), 1000));
+    }
+    if let Some(profile) = &asked.mig {
+        let memory = view.devices.get(model)?.memory.bytes();
+        if memory == 0 {
+            return None;
+        }
+        return Ratio::new(slice_memory(profile)?, i128::from(memory)).checked_mul(&count);
+    }
+    Some(count)
+}
+
+/// Bytes of a slice, from its profile: `3g.40gb` has 40 GiB.
+fn slice_memory(profile: &str) -> Option<i128> {
+    let (_, memory) = profile.split_once('.')?;
+    let digits = memory.split_once("gb").map_or("", |(digits, _)| digits);
+    Some(i128::from(digits.parse::<u32>().ok()?) << 30)
+}
+
+/// Devices that a plan names for each replica.
+pub(crate) fn devices_per_replica(need: &Need) -> u32 {
+    need.accelerators.as_ref().map_or(0, |a| if a.share.is_some() { 1 } else { a.count.unwrap_or(1) })
+}
+
+/// The nodes that count: what is free, or all of them.
+pub(crate) fn nodes(site: &ViewSite, relax: Relax) -> &[FreeNodes] {
+    if relax.capacity { &site.whole } else { &site.nodes }
+}
+
+fn absent(site: &ViewSite, relax: Relax) -> bool {
+    match site.site.state {
+        SiteState::Ready => false,
+        SiteState::Draining => !relax.draining,
+        SiteState::Lost | SiteState::NeverSeen => !relax.stale,
+    }
+}
+
+/// Constraints of the order that the site itself breaks.
+fn forbidden(site: &ViewSite, constraints: &Constraints) -> Option<(ReasonKind, String, String)> {
+    let name = &site.site.name;
+    if constraints.not_sites.contains(name) || (!constraints.sites.is_empty() && !constraints.sites.contains(name)) {
+        let needed = if constraints.not_sites.contains(name) {
+            format!("not {}", list(&constraints.not_sites))
+        } else {
+            list(&constraints.sites)
+        };
+        return Some((ReasonKind::NotAllowed, needed, name.to_string()));
+    }
+    let within = &constraints.jurisdictions;
+    if !within.is_empty() && !site.site.jurisdiction.as_ref().is_some_and(|j| within.contains(j)) {
+        let found = site.site.jurisdiction.as_ref().map_or("none stated".to_owned(), ToString::to_string);
+        return Some((ReasonKind::Jurisdiction, list(within), found));
+    }
+    if !constraints.labels.is_subset(site.labels()) {
+        let found = if site.labels().is_empty() { "none".to_owned() } else { list(site.labels()) };
+        return Some((ReasonKind::Label, list(&constraints.labels), found));
+    }
+    None
+}
+
+pub(crate) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Why not one replica of the component can stand at the site: the first reason in precedence. `None`: it can.
+pub(crate) fn why_not(view: &View, request: Request, component: &Component, index: usize) -> Option<Reason> {
+    let site = &view.sites[index];
+    let (reason, needed, free) = forbidden(site, &request.order.constraints)
+        .or_else(|| misfit(view, request, component, site))
+        .or_else(|| match site.site.state {
+            SiteState::Ready => None,
+            SiteState::Draining => {
+                Some((ReasonKind::Draining, "a site that takes work".to_owned(), "draining".to_owned()))
+            }
+            state => Some((ReasonKind::Stale, "a site that reports".to_owned(), state.to_string())),
+        })?;
+    Some(Reason {
+        reason,
+        component: Some(component.name.clone()),
+        flow: None,
+        site: Some(site.site.name.clone()),
+        needed,
+        free,
+    })
+}
+
+/// The site's hardware can never do it, or its free nodes cannot now.
+fn misfit(
+    view: &View,
+    request: Request,
+    component: &Component,
+    site: &ViewSite,
+) -> Option<(ReasonKind, String, String)> {
+    let (free, whole) = (&site.nodes, &site.whole);
+    let need = &component.need;
+    let Some(asked) = &need.accelerators else {
+        if room::most(component, None, &site.nodes, 1) > 0 {
+            return None;
+        }
+        let m = fit::misfit(need, &BTreeSet::new(), free, whole, 1);
+        return Some((m.reason, m.needed, m.free));
+    };
+    let here: BTreeSet<&ModelName> = whole.iter().chain(free).flat_map(|n| &n.shape.groups).map(|g| &g.model).collect();
+    let for_sale: Vec<&ModelName> =
+        here.iter().copied().filter(|m| accepts(asked, m) && site.site.prices.devices.contains_key(*m)).collect();
+    if for_sale.is_empty() {
+        let needed = if asked.models.is_empty() { "an accelerator for sale".to_owned() } else { list(&asked.models) };
+        let found = if here.is_empty() { "no accelerators".to_owned() } else { list(&here) };
+        return Some((ReasonKind::Model, needed, found));
+    }
+    let rated: BTreeSet<ModelName> = for_sale
+        .iter()
+        .copied()
+        .filter(|m| rate(view, m, asked).is_some() && hours(view, request, component, Some(m)).is_some())
+        .cloned()
+        .collect();
+    if rated.is_empty() {
+        let found = format!("no {} rate of {}", asked.precision, list(&for_sale));
+        return Some((ReasonKind::Precision, asked.precision.to_string(), found));
+    }
+    if rated.iter().any(|m| room::most(component, Some(m), &site.nodes, 1) > 0) {
+        return None;
+    }
+    let m = fit::misfit(need, &rated, free, whole, 1);
+    Some((m.reason, m.needed, m.free))
+}

@@ -1,0 +1,77 @@
+//! Of every site: chosen, dearer by how much, or refused and why.
+
+use crate::{
+    decision::Decision,
+    network::Network,
+    policy::{Policy, Request},
+    problem::{Problem, Relax},
+    refusal::{self, Question},
+    search, stand,
+};
+use rhumb_federation::View;
+use rhumb_model::{Cost, Plan, Reason, Verdict, refusal::VerdictKind};
+
+pub(crate) fn verdicts(
+    view: &View,
+    net: &Network,
+    request: &Request,
+    policy: &Policy,
+    decision: &Decision,
+) -> Vec<Verdict> {
+    let problem = Problem::new(view, net, *request, policy, Relax::default());
+    let plan = decision.plan();
+    let verdict = |site: usize| -> Verdict {
+        let name = view.sites[site].site.name.clone();
+        let of = |verdict, reason| Verdict { site: name.clone(), verdict, delta_micros: None, reason, delta: None };
+        if plan.is_some_and(|p| p.components.iter().flat_map(|c| &c.assignments).any(|a| a.site == name)) {
+            return Verdict { delta_micros: Some(0), ..of(VerdictKind::Chosen, None) };
+        }
+        let Ok(problem) = &problem else {
+            let reason = decision.outcome.as_ref().err().and_then(|r| r.first().cloned());
+            return of(VerdictKind::Refused, reason);
+        };
+        if let Some(reason) = by_itself(view, request, site) {
+            return of(VerdictKind::Refused, Some(reason));
+        }
+        let forced = search::search(problem, Some(site));
+        match (plan, &forced.solution) {
+            (Some(plan), Some(solution)) => {
+                let delta = delta(plan, &solution.terms);
+                Verdict { delta_micros: Some(delta.total_micros), delta: Some(delta), ..of(VerdictKind::Dearer, None) }
+            }
+            _ => {
+                let question = Question { view, net, request: *request, policy, force: Some(site) };
+                let mut reason = refusal::reasons(&question, forced.complete).into_iter().next();
+                if let Some(reason) = &mut reason {
+                    reason.site = Some(name.clone());
+                }
+                of(VerdictKind::Refused, reason)
+            }
+        }
+    };
+    (0..view.sites.len()).map(verdict).collect()
+}
+
+/// Why no component can stand at the site, whatever the rest: of the component that comes nearest.
+fn by_itself(view: &View, request: &Request, site: usize) -> Option<Reason> {
+    let mut reasons = Vec::new();
+    for component in &request.order.components {
+        reasons.push(stand::why_not(view, *request, component, site)?);
+    }
+    reasons.into_iter().min_by_key(|r| (u8::MAX - refusal::stage(r.reason), r.reason))
+}
+
+/// What another plan costs more, by term.
+fn delta(plan: &Plan, other: &crate::cost::Terms) -> Cost {
+    let this = &plan.cost;
+    Cost {
+        total_micros: other.total - this.total_micros,
+        compute_micros: other.compute - this.compute_micros,
+        path_micros: other.path - this.path_micros,
+        transfer_micros: other.transfer - this.transfer_micros,
+        time_micros: other.time - this.time_micros,
+        lateness_micros: other.lateness - this.lateness_micros,
+        fragmentation_micros: 0,
+        currency: this.currency,
+    }
+}

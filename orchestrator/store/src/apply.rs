@@ -1,0 +1,73 @@
+//! One intent on one connection, within a transaction that the caller undoes if it fails.
+//!
+//! Rows are locked in one order everywhere: order or quote, then sites (points) by name, then nodes and devices under
+//! those, then links by id. The point's row is the mutex of all that is held at the site.
+
+mod hold;
+mod key;
+mod log;
+mod order;
+mod quote;
+mod world;
+
+use crate::{
+    error::Fault,
+    intent::{Intent, Outcome},
+    session::Session,
+};
+
+pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcome, Fault> {
+    match intent {
+        Intent::AcceptOrder { record, event, idempotency } => {
+            order::insert(session, record, std::slice::from_ref(event)).await?;
+            key::answer(session, idempotency.as_ref()).await?;
+            Ok(Outcome::Changed { version: record.version })
+        }
+        Intent::Reserve { order, generation, reservation, change } => {
+            order::reserve(session, *order, *generation, reservation, change).await
+        }
+        Intent::Change(change) => {
+            let changed = order::change(session, change).await?;
+            Ok(Outcome::Changed { version: changed.version })
+        }
+        Intent::OfferQuote { record, reservation, idempotency } => {
+            let outcome = quote::offer(session, record, reservation.as_ref()).await?;
+            key::answer(session, idempotency.as_ref()).await?;
+            Ok(outcome)
+        }
+        Intent::AcceptQuote { quote, at, record, events, idempotency } => {
+            let outcome = quote::accept(session, *quote, *at, record, events).await?;
+            key::answer(session, idempotency.as_ref()).await?;
+            Ok(outcome)
+        }
+        Intent::EndQuote { quote, at } => quote::end(session, *quote, *at).await,
+        Intent::Configure { points, links } => world::configure(session, points, links).await,
+        Intent::Inventory { site, nodes } => world::inventory(session, site, nodes).await,
+        Intent::Heard { point, boot, seq, at } => world::heard(session, point, *boot, *seq, *at).await,
+        Intent::Drain { site, draining } => world::drain(session, site, *draining).await,
+        Intent::PutToken(token) => key::put_token(session, token).await,
+        Intent::AppendLogs(chunks) => log::append(session, chunks).await,
+        Intent::Remember(record) => {
+            key::remember(session, record).await?;
+            Ok(Outcome::Done)
+        }
+        Intent::Forget { before } => key::forget(session, *before).await,
+    }
+}
+
+/// Whether an intent may write events, which in PostgreSQL must be announced before (see `read::settled`).
+pub fn writes_events(intent: &Intent) -> bool {
+    match intent {
+        Intent::AcceptOrder { .. } => true,
+        Intent::Reserve { change, .. } | Intent::Change(change) => !change.events.is_empty(),
+        Intent::AcceptQuote { events, .. } => !events.is_empty(),
+        _ => false,
+    }
+}
+
+pub async fn next_epoch(session: &mut Session<'_>) -> Result<u64, Fault> {
+    let sql = "UPDATE leadership SET epoch = epoch + 1 WHERE one = 1 RETURNING epoch";
+    let row = session.first(sql, vec![]).await?;
+    let missing = || Fault::Corrupt { table: "leadership", detail: "its only row is missing".to_owned() };
+    crate::codec::Reader::new("leadership", &row.ok_or_else(missing)?).count("epoch")
+}

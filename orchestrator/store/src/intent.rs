@@ -1,0 +1,204 @@
+//! What may be asked of the store in one transaction, and what comes of it.
+
+use crate::record::{
+    DecisionRecord, LogRecord, NewEvent, NodeRecord, OrderRecord, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
+};
+use jiff::Timestamp;
+use rhumb_model::{
+    Bandwidth, ComponentName, LinkId, ModelName, NodeName, OrderId, OrderState, Phase, Plan, QuoteId, Reason, SiteName,
+    order::Need, plan,
+};
+use rhumb_provision::Saga;
+
+/// Who holds something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    Order(OrderId),
+    Quote(QuoteId),
+}
+
+/// One replica that must stand on one node of a site.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplicaWant {
+    pub component: ComponentName,
+    pub replica: u32,
+    pub site: SiteName,
+    pub model: Option<ModelName>,
+    pub need: Need,
+    /// Not on a node (of this reservation) that another replica of this component has.
+    pub own_node: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkWant {
+    pub link: LinkId,
+    /// The most that any phase of the plan holds on the link at once.
+    pub rate: Bandwidth,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reservation {
+    pub replicas: Vec<ReplicaWant>,
+    pub links: Vec<LinkWant>,
+}
+
+/// Where a replica was given its place: `model::fit::allocate` on current rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    pub component: ComponentName,
+    pub replica: u32,
+    pub site: SiteName,
+    pub node: NodeName,
+    pub devices: Vec<u32>,
+}
+
+/// A change of one order; absent fields stay. Refused unless `version` is current; final states never change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OrderChange {
+    pub id: OrderId,
+    pub version: i64,
+    pub at: Timestamp,
+    pub state: Option<OrderState>,
+    pub phase: Option<Option<Phase>>,
+    pub attention: Option<Option<String>>,
+    pub reasons: Option<Vec<Reason>>,
+    pub plan: Option<Option<Plan>>,
+    pub cost: Option<Option<plan::Cost>>,
+    pub saga: Option<Option<Saga>>,
+    pub generation: Option<u64>,
+    pub decision: Option<DecisionRecord>,
+    pub events: Vec<NewEvent>,
+    /// Added to the ledger (append-only).
+    pub usage: Vec<UsageRecord>,
+    /// Give back everything held under these generations of the order.
+    pub release: Vec<u64>,
+}
+
+impl OrderChange {
+    /// A change that leaves everything as it is, to build others on.
+    pub fn nothing(id: OrderId, version: i64, at: Timestamp) -> Self {
+        Self {
+            id,
+            version,
+            at,
+            state: None,
+            phase: None,
+            attention: None,
+            reasons: None,
+            plan: None,
+            cost: None,
+            saga: None,
+            generation: None,
+            decision: None,
+            events: Vec::new(),
+            usage: Vec::new(),
+            release: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Intent {
+    /// A new order, durable with its first event; with the idempotency key's answer if there was one.
+    AcceptOrder {
+        record: Box<OrderRecord>,
+        event: NewEvent,
+        idempotency: Option<crate::IdempotencyRecord>,
+    },
+    /// Holds devices and link capacity for an order's generation and applies the change, or nothing.
+    Reserve {
+        order: OrderId,
+        generation: u64,
+        reservation: Reservation,
+        change: Box<OrderChange>,
+    },
+    Change(Box<OrderChange>),
+    /// A binding quote with what it holds, or nothing; a quote without a reservation is not binding.
+    OfferQuote {
+        record: Box<QuoteRecord>,
+        reservation: Option<Reservation>,
+        idempotency: Option<crate::IdempotencyRecord>,
+    },
+    /// Makes a binding, unexpired quote an order: its holdings become the order's generation 1.
+    AcceptQuote {
+        quote: QuoteId,
+        at: Timestamp,
+        record: Box<OrderRecord>,
+        events: Vec<NewEvent>,
+        idempotency: Option<crate::IdempotencyRecord>,
+    },
+    /// Ends a quote and gives back what it holds.
+    EndQuote {
+        quote: QuoteId,
+        at: Timestamp,
+    },
+    /// Static facts of points and links from configuration (upsert); capacity below what is reserved is refused.
+    Configure {
+        points: Vec<PointRecord>,
+        links: Vec<(LinkId, Bandwidth)>,
+    },
+    /// The nodes that a site reports, replacing the former ones; what is held stays held (free is never negative).
+    Inventory {
+        site: SiteName,
+        nodes: Vec<NodeRecord>,
+    },
+    /// Last report of a point: refused if `(boot, seq)` is not newer.
+    Heard {
+        point: SiteName,
+        boot: uuid::Uuid,
+        seq: u64,
+        at: Timestamp,
+    },
+    Drain {
+        site: SiteName,
+        draining: bool,
+    },
+    PutToken(TokenRecord),
+    AppendLogs(Vec<LogRecord>),
+    /// Stores an answer, or the claim to give one, under its key without another change. The first answer stays; a claim
+    /// becomes its answer; a claim of a minute ago may be claimed anew.
+    Remember(crate::IdempotencyRecord),
+    /// Drops idempotency keys older than this.
+    Forget {
+        before: Timestamp,
+    },
+}
+
+/// Why an intent left nothing behind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Conflict {
+    #[error("order {0} changed meanwhile (version {1} is not current)")]
+    Version(OrderId, i64),
+    #[error("order {0} is in a final state")]
+    Final(OrderId),
+    #[error("no such {0}")]
+    Missing(String),
+    #[error("site {site} has no room for {component} replica {replica}")]
+    Room { site: SiteName, component: ComponentName, replica: u32 },
+    #[error("link {link} has {free} free, {needed} needed")]
+    Link { link: LinkId, free: Bandwidth, needed: Bandwidth },
+    #[error("site {0} is draining: nothing new starts there")]
+    Draining(SiteName),
+    #[error("{0} exists already")]
+    Exists(String),
+    #[error("quote {0} has expired or was used")]
+    Quote(QuoteId),
+    #[error("idempotency key is in use")]
+    Key,
+    #[error("report is not newer than the last one")]
+    OldReport,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    Done,
+    /// Version of the order after the change.
+    Changed {
+        version: i64,
+    },
+    Reserved {
+        version: i64,
+        grants: Vec<Grant>,
+    },
+    Refused(Conflict),
+}

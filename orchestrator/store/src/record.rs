@@ -1,0 +1,198 @@
+//! Rows as the control plane sees them.
+
+use jiff::Timestamp;
+use rhumb_model::{
+    Bandwidth, Change, ComponentName, LinkId, Node, NodeName, Order, OrderId, OrderState, Phase, Plan, QuoteId, Reason,
+    SiteName, TenantName, Verdict, name::PointName, plan,
+};
+use rhumb_provision::Saga;
+use uuid::Uuid;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct OrderRecord {
+    pub id: OrderId,
+    pub tenant: TenantName,
+    pub document: Order,
+    pub state: OrderState,
+    pub phase: Option<Phase>,
+    /// What a person should look at.
+    pub attention: Option<String>,
+    pub reasons: Vec<Reason>,
+    pub plan: Option<Plan>,
+    /// Estimated before, billed after settling.
+    pub cost: Option<plan::Cost>,
+    pub saga: Option<Saga>,
+    pub quote_id: Option<QuoteId>,
+    /// Of what runs now; 0 before the first reservation.
+    pub generation: u64,
+    pub version: i64,
+    pub created: Timestamp,
+    pub updated: Timestamp,
+    /// W3C trace context of the request that made it.
+    pub traceparent: Option<String>,
+}
+
+/// Why an order is where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecisionRecord {
+    pub at: Timestamp,
+    pub sites: Vec<Verdict>,
+    pub reasons: Vec<Reason>,
+    pub would_fit_if: Vec<Change>,
+    /// The view it was decided on, as a federation file (JSON).
+    pub view: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEvent {
+    pub kind: String,
+    pub phase: Option<Phase>,
+    pub message: String,
+    pub detail: serde_json::Value,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRecord {
+    /// Global, rising; may have gaps.
+    pub seq: u64,
+    pub order: OrderId,
+    pub tenant: TenantName,
+    /// From 1 without gaps.
+    pub number: u64,
+    pub at: Timestamp,
+    pub event: NewEvent,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OrderFilter {
+    pub tenant: Option<TenantName>,
+    pub states: Vec<OrderState>,
+    pub name: Option<String>,
+    /// Exclusive: orders older than this one.
+    pub before: Option<OrderId>,
+    /// 1 to 200.
+    pub limit: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub next: Option<OrderId>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuoteRecord {
+    pub id: QuoteId,
+    pub tenant: TenantName,
+    pub document: Order,
+    /// `None`: refused; then `decision` has the reasons.
+    pub plan: Option<Plan>,
+    pub decision: DecisionRecord,
+    pub binding: bool,
+    pub created: Timestamp,
+    pub expires: Timestamp,
+    /// Expired, ended or turned into an order.
+    pub ended: Option<Timestamp>,
+    pub order: Option<OrderId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaHold {
+    pub holder: crate::Holder,
+    pub generation: u64,
+    pub component: ComponentName,
+    pub replica: u32,
+    pub site: SiteName,
+    pub node: NodeName,
+    pub devices: Vec<u32>,
+    /// Of one device, where the need is a share: thousandths; 1000 for whole devices.
+    pub share: u16,
+    /// Of the shared device.
+    pub device_memory_bytes: u64,
+    pub cpu_milli: u64,
+    pub memory_bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkHold {
+    pub holder: crate::Holder,
+    pub generation: u64,
+    pub link: LinkId,
+    pub rate: Bandwidth,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holdings {
+    pub replicas: Vec<ReplicaHold>,
+    pub links: Vec<LinkHold>,
+    /// Reserved column of every configured link; equals the sum of its holds (audited).
+    pub reserved: Vec<(LinkId, Bandwidth, Bandwidth)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PointRecord {
+    pub name: PointName,
+    pub draining: bool,
+    pub boot: Option<Uuid>,
+    pub seq: u64,
+    pub heard: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRecord {
+    pub site: SiteName,
+    pub node: Node,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRecord {
+    /// `accelerator_seconds`, `cpu_seconds`, `gb_moved` or `mbps_hours`.
+    pub kind: String,
+    /// Site or link.
+    pub subject: String,
+    /// Millionths of the unit in `kind`.
+    pub quantity_micro: i64,
+    pub cost_micros: i64,
+    pub generation: u64,
+    /// Names the fact that is billed (such as `replica/COMPONENT/0` or `leg/3/LINK`): with order, generation and kind unique, so nothing is billed twice.
+    pub item: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRecord {
+    pub order: OrderId,
+    pub generation: u64,
+    pub component: ComponentName,
+    pub replica: u32,
+    /// Of the first byte, in this replica's output; a chunk already stored is ignored.
+    pub offset: u64,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyRecord {
+    pub tenant: TenantName,
+    pub key: String,
+    pub body_sha256: [u8; 32],
+    /// `None`: in progress.
+    pub answer: Option<(u16, String)>,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TokenKind {
+    Tenant,
+    /// May do everything a person may, of all tenants.
+    Admin,
+    Agent,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRecord {
+    pub sha256: [u8; 32],
+    pub kind: TokenKind,
+    /// Tenant name, or point name of an agent.
+    pub subject: String,
+    pub created: Timestamp,
+    pub expires: Option<Timestamp>,
+}

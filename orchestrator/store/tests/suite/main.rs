@@ -1,0 +1,96 @@
+//! One behavioural suite for every store: each case runs on SQLite, and on a PostgreSQL that is started for it.
+
+#![allow(clippy::unwrap_used, clippy::wildcard_imports)] // all of it is tests
+
+mod bench;
+mod crash;
+mod fixture;
+mod holds;
+mod keys;
+mod orders;
+mod quotes;
+mod stream;
+mod world;
+
+use bench::Bench;
+
+macro_rules! cases {
+    ($($module:ident: $($case:ident),+;)+) => {
+        /// One test per case.
+        mod sqlite {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    crate::$module::$case(&crate::Bench::sqlite().await).await;
+                }
+            )+)+
+        }
+
+        /// One server for all cases, a database for each.
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn postgres() {
+            let Some(server) = rhumb_store::testing::PostgresServer::start().await.unwrap() else { return };
+            let mut failed = Vec::new();
+            $($(
+                let bench = Bench::postgres(&server).await;
+                let case = tokio::task::LocalSet::new();
+                let end = case.run_until(async {
+                    tokio::task::spawn_local(async move { $module::$case(&bench).await }).await
+                });
+                if end.await.is_err() {
+                    failed.push(stringify!($case));
+                }
+            )+)+
+            assert!(failed.is_empty(), "failed on PostgreSQL: {failed:?}");
+        }
+    };
+}
+
+cases! {
+    orders:
+        an_order_reads_back_as_it_was_accepted,
+        a_change_needs_the_current_version,
+        what_a_change_leaves_out_stays,
+        a_final_state_is_final,
+        orders_come_in_pages_newest_first,
+        live_orders_are_those_without_an_end,
+        one_bad_intent_leaves_only_itself_out,
+        the_ledger_bills_a_fact_once,
+        what_does_not_exist_is_named;
+    stream:
+        events_of_an_order_have_no_gaps_under_concurrency,
+        a_follower_sees_every_event_once;
+    holds:
+        a_rival_is_refused_until_what_is_held_is_given_back,
+        of_fifty_at_once_twenty_get_room,
+        a_link_is_never_over_full,
+        a_refused_reservation_leaves_nothing,
+        an_nvlink_island_is_kept_whole,
+        shares_never_exceed_a_card,
+        a_replica_on_its_own_node,
+        replicas_of_one_rack_stay_in_it,
+        cores_and_memory_run_out_too,
+        a_smaller_inventory_keeps_holds_and_gives_no_new_ones,
+        a_draining_site_takes_nothing_new,
+        churn_leaves_nothing_behind;
+    quotes:
+        a_quote_holds_until_it_ends,
+        an_accepted_quote_keeps_its_devices,
+        a_quote_is_accepted_once_in_time_by_its_tenant,
+        a_refused_quote_is_remembered;
+    world:
+        reports_must_be_newer,
+        capacity_is_not_cut_below_what_is_reserved,
+        logs_are_kept_once_and_bounded,
+        tokens_read_back;
+    keys:
+        a_key_has_one_first_answer,
+        a_key_makes_one_order,
+        a_claim_is_taken_over_when_it_is_old;
+    crash:
+        what_was_answered_survives_kill,
+        an_epoch_is_never_given_twice,
+        a_newer_schema_is_left_alone,
+        several_may_open_at_once,
+        callers_that_go_away_leave_no_open_transaction;
+}

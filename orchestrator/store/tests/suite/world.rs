@@ -1,0 +1,106 @@
+use crate::{bench::Bench, fixture::*};
+use rhumb_model::{Bandwidth, OrderId};
+use rhumb_store::{Conflict, Intent, PointRecord, Store as _, TokenKind, TokenRecord, record::LogRecord};
+use uuid::Uuid;
+
+pub async fn reports_must_be_newer(bench: &Bench) {
+    let store = &bench.store;
+    world(store, vec![]).await;
+    let (first, second) = (Uuid::from_u128(7), Uuid::from_u128(3));
+    let heard = |boot, seq| Intent::Heard { point: site("alpha"), boot, seq, at: at(seq as i64) };
+    done(store, heard(first, 1)).await;
+    done(store, heard(first, 5)).await;
+    for seq in [1, 5] {
+        assert_eq!(refused(store, heard(first, seq)).await, Conflict::OldReport);
+    }
+    done(store, heard(second, 0)).await;
+    // a report of the former boot comes late
+    assert_eq!(refused(store, heard(first, 6)).await, Conflict::OldReport);
+    done(store, heard(second, 1)).await;
+    let points = store.points().await.unwrap();
+    let expected = PointRecord { boot: Some(second), seq: 1, heard: Some(at(1)), ..point("alpha") };
+    assert_eq!(points, [expected, point("beta")]);
+    let unknown = Intent::Heard { point: site("x"), boot: first, seq: 1, at: at(0) };
+    assert_eq!(refused(store, unknown).await, Conflict::Missing("point x".to_owned()));
+}
+
+pub async fn capacity_is_not_cut_below_what_is_reserved(bench: &Bench) {
+    let store = &bench.store;
+    world(store, vec![]).await;
+    let record = accepted(store, "a").await;
+    granted(store, reserve(&record, 1, on_link("ab", 400_000))).await;
+    let configure = |mbps| Intent::Configure { points: vec![], links: vec![(link("ab"), Bandwidth::from_mbps(mbps))] };
+    let expected =
+        Conflict::Link { link: link("ab"), free: Bandwidth::from_mbps(399), needed: Bandwidth::from_mbps(400) };
+    assert_eq!(refused(store, configure(399)).await, expected);
+    done(store, configure(400)).await;
+    let (_, reserved, capacity) = store.holdings().await.unwrap().reserved.remove(0);
+    assert_eq!((reserved, capacity), (Bandwidth::from_mbps(400), Bandwidth::from_mbps(400)));
+}
+
+fn chunk(order: OrderId, replica: u32, offset: u64, text: &str) -> LogRecord {
+    let component = rhumb_model::ComponentName::new("trainer").unwrap();
+    LogRecord { order, generation: 1, component, replica, offset, text: text.to_owned() }
+}
+
+pub async fn logs_are_kept_once_and_bounded(bench: &Bench) {
+    let store = &bench.store;
+    let record = accepted(store, "a").await;
+    let append = async |chunks: Vec<LogRecord>| done(store, Intent::AppendLogs(chunks)).await;
+    let text = async |after, limit| -> String {
+        store.logs(record.id, after, limit).await.unwrap().into_iter().map(|c| c.text).collect()
+    };
+    append(vec![chunk(record.id, 0, 0, "hello "), chunk(record.id, 1, 0, "other ")]).await;
+    // again, and overlapping what is there; an order that nobody knows does no harm
+    append(vec![chunk(new_id(), 0, 0, "lost"), chunk(record.id, 0, 0, "hello "), chunk(record.id, 0, 3, "lo world")])
+        .await;
+    assert_eq!(text(0, 1_000).await, "hello other world");
+    assert_eq!(text(8, 1_000).await, "her world");
+    assert_eq!(text(0, 8).await, "hello ", "whole chunks within the limit");
+    assert_eq!(text(17, 1_000).await, "");
+    let tail = store.logs(record.id, 14, 1_000).await.unwrap();
+    assert_eq!((tail[0].offset, tail[0].text.as_str(), tail[0].replica), (8, "rld", 0));
+
+    append(vec![chunk(record.id, 0, 11, "数\0据")]).await;
+    assert_eq!(text(17, 1_000).await, "数\u{1a}据");
+    let big = "x".repeat(3 << 20);
+    append(vec![chunk(record.id, 2, 0, &big), chunk(record.id, 3, 0, &big), chunk(record.id, 4, 0, "more")]).await;
+    append(vec![chunk(record.id, 5, 0, "and more")]).await;
+    let mut all = String::new();
+    loop {
+        let more = text(all.len() as u64, 1 << 20).await;
+        if more.is_empty() {
+            break;
+        }
+        all.push_str(&more);
+    }
+    let notice = "\n[the rest of this log is not kept: 4 MiB per order are]\n";
+    assert_eq!(all.len(), (4 << 20) + notice.len());
+    assert!(all.ends_with(notice) && !all.contains("more"));
+}
+
+pub async fn tokens_read_back(bench: &Bench) {
+    let store = &bench.store;
+    let kinds = [TokenKind::Tenant, TokenKind::Admin, TokenKind::Agent];
+    for (i, kind) in kinds.into_iter().enumerate() {
+        let token = TokenRecord {
+            sha256: [i as u8; 32],
+            kind,
+            subject: "acme".to_owned(),
+            created: at(0),
+            expires: (i == 1).then(|| at(60)),
+        };
+        done(store, Intent::PutToken(token.clone())).await;
+        assert_eq!(store.token(&token.sha256).await.unwrap(), Some(token));
+    }
+    assert_eq!(store.token(&[9; 32]).await.unwrap(), None);
+    let ended = TokenRecord {
+        sha256: [0; 32],
+        kind: TokenKind::Tenant,
+        subject: "acme".to_owned(),
+        created: at(0),
+        expires: Some(at(1)),
+    };
+    done(store, Intent::PutToken(ended.clone())).await;
+    assert_eq!(store.token(&[0; 32]).await.unwrap(), Some(ended));
+}

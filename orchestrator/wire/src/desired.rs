@@ -1,0 +1,132 @@
+//! The desired state of one point: everything that should be there, and nothing else.
+
+use crate::report::{AssignmentKey, RouteKey};
+use rhumb_model::{
+    Bandwidth, LinkId,
+    name::{NodeName, PointName},
+    quantity::{Bytes, Cores},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Desired {
+    pub epoch: u64,
+    pub generation: u64,
+    /// What is not listed is stopped, and its directory removed once it has ended.
+    pub assignments: Vec<Assignment>,
+    /// What is not listed is torn down.
+    pub routes: Vec<Route>,
+    pub probes: Vec<ProbeTarget>,
+    /// Whom this point reaches over which link, for probes and overlay.
+    pub links: Vec<PeerLink>,
+    /// Only these points may open overlay connections here.
+    pub peers: Vec<PointName>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PeerLink {
+    pub link: LinkId,
+    pub to: PointName,
+    /// `host:port` of the peer's overlay listener, as reached over this link.
+    pub overlay: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeTarget {
+    pub link: LinkId,
+    /// `host:port` of the peer's reflector, as reached over this link.
+    pub address: String,
+    pub interval_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AssignmentGoal {
+    /// Lease the devices, accept inputs, start nothing.
+    Lease,
+    /// Run the command (once; a run that ended is not repeated under the same key).
+    Run,
+    /// Stop it and keep its record until it is no longer listed.
+    Stop,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Assignment {
+    pub key: AssignmentKey,
+    pub goal: AssignmentGoal,
+    pub node: NodeName,
+    /// Indices of whole devices; the agent refuses if one is leased to another key.
+    pub devices: Vec<u32>,
+    pub cpu: Cores,
+    pub memory: Bytes,
+    /// argv; never passed to a shell.
+    pub command: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub inputs: Vec<InputFile>,
+    pub endpoints: Vec<FlowEndpoint>,
+    /// With failover: without an answered report for this long the agent stops the work by itself.
+    pub lease_ms: Option<u64>,
+    /// Between the polite signal and the kill.
+    pub grace_ms: u64,
+    /// W3C trace context of the order.
+    #[serde(default)]
+    pub traceparent: Option<String>,
+}
+
+/// A file that must have arrived before the command starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputFile {
+    pub dataset: String,
+    /// Leg that brings it; `None`: this site holds a copy.
+    pub leg: Option<u32>,
+    pub bytes: u64,
+    /// Where several sites share one dataset: the part of it, as an offset.
+    pub offset: u64,
+}
+
+/// A unix socket (mode 0700 directory) of one replica for one of its flows. Bytes written to it come out at the peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowEndpoint {
+    /// Index of the flow in the order; gives the variable's name `RHUMB_FLOW_<n>`.
+    pub flow: u32,
+    /// Legs of this flow that begin or end at this site.
+    pub legs: Vec<u32>,
+    pub role: Role,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Source,
+    Relay,
+    Sink,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Route {
+    pub key: RouteKey,
+    pub role: Role,
+    /// Link to the next hop; `None` at the sink.
+    pub next_link: Option<LinkId>,
+    /// Point that the previous hop is; `None` at the source.
+    pub previous: Option<PointName>,
+    pub rate: Bandwidth,
+    pub purpose: RoutePurpose,
+    /// At the two ends of an encrypted route only: 32 octets, base64. Relays never get it.
+    #[serde(default)]
+    pub key_base64: Option<String>,
+    /// Shared by all hops of this route: a connection without proof of it is not accepted. 32 octets, base64.
+    #[serde(default)]
+    pub hop_secret_base64: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum RoutePurpose {
+    /// Moves part of a dataset from the source's store to the sink. `write` at the sink: becomes a dataset there;
+    /// otherwise it is an input of the order's assignments.
+    Transfer { dataset: String, offset: u64, bytes: u64, write: bool, start: bool },
+    /// Carries whatever the flow's sockets send.
+    Stream { flow: u32 },
+}

@@ -1,0 +1,200 @@
+//! What an agent posts, and what it gets back.
+
+use crate::desired::Desired;
+use rhumb_model::{
+    LinkId, OrderId,
+    name::{ComponentName, NodeName, PointName},
+    quantity::{Bytes, Cores},
+    site::Device,
+};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Body of `POST /agent/v1/sync`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub protocol: u32,
+    pub point: PointName,
+    /// New at every start of the agent.
+    pub boot_id: Uuid,
+    /// Rises by one with every report of this boot.
+    pub seq: u64,
+    /// The desired state this agent works on: `(epoch, generation)` last accepted.
+    pub epoch: u64,
+    pub generation: u64,
+    /// How long the orchestrator may hold the answer while nothing newer exists.
+    pub wait_ms: u64,
+    /// Where other agents reach this one; absent where links are configured with addresses.
+    #[serde(default)]
+    pub probe_port: Option<u16>,
+    #[serde(default)]
+    pub overlay_port: Option<u16>,
+    /// Absent: unchanged since the last report of this boot that was answered.
+    #[serde(default)]
+    pub nodes: Option<Vec<NodeReport>>,
+    /// Every assignment the agent knows of, live or ended and not yet forgotten (always the full set).
+    pub assignments: Vec<AssignmentStatus>,
+    /// Every route end or hop (always the full set).
+    pub routes: Vec<RouteStatus>,
+    pub links: Vec<LinkFigures>,
+    #[serde(default)]
+    pub logs: Vec<LogChunk>,
+    /// Datasets that this site holds, with sizes (full set).
+    #[serde(default)]
+    pub datasets: Vec<HeldDataset>,
+    /// Processes found that nobody ordered.
+    #[serde(default)]
+    pub unmanaged: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldDataset {
+    pub name: String,
+    pub bytes: u64,
+    pub sha256: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeReport {
+    pub name: NodeName,
+    pub devices: Vec<Device>,
+    pub cpu: Cores,
+    pub memory: Bytes,
+    #[serde(default)]
+    pub rack: Option<String>,
+    #[serde(default)]
+    pub nvl_domain: Option<String>,
+}
+
+/// Identity of one replica's work: an assignment is never reused for another generation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AssignmentKey {
+    pub order: OrderId,
+    pub generation: u64,
+    pub component: ComponentName,
+    pub replica: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AssignmentState {
+    /// Devices are leased, nothing runs yet; inputs may be arriving.
+    Leased,
+    /// Leased, and every input file is complete and its checksum right.
+    Staged,
+    Running,
+    /// Ended by itself; `exit_code` or `signal` say how.
+    Exited,
+    /// Stopped because the desired state, a cancel or an ended lease asked for it; nothing of it runs.
+    Stopped,
+    /// The agent refuses it (device taken, unknown device, fenced); `message` says why.
+    Refused,
+    /// It ran when last seen and left no exit record (the host was restarted).
+    Lost,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssignmentStatus {
+    pub key: AssignmentKey,
+    pub state: AssignmentState,
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+    #[serde(default)]
+    pub signal: Option<i32>,
+    /// Length of the run, by the agent's monotonic clock; of a running one so far.
+    #[serde(default)]
+    pub ran_us: u64,
+    /// Wall clock of the agent, informative.
+    #[serde(default)]
+    pub started_us: Option<i64>,
+    /// Per input file of this replica: bytes arrived.
+    #[serde(default)]
+    pub staged_bytes: u64,
+    /// SHA-256 (hex) per input, once complete.
+    #[serde(default)]
+    pub staged_sha256: Vec<String>,
+    #[serde(default)]
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RouteKey {
+    pub order: OrderId,
+    pub generation: u64,
+    /// Index of the leg in the plan.
+    pub leg: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteEndState {
+    /// Known, not yet usable (next hop not reached).
+    Building,
+    /// Ready to pass bytes (at the source: verified end to end through every hop).
+    Active,
+    /// A transfer over it ended: all bytes delivered and acknowledged by the sink.
+    Done,
+    Degraded,
+    Failed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteStatus {
+    pub key: RouteKey,
+    pub state: RouteEndState,
+    /// Payload bytes passed on (hop), sent (source) or received (sink), headers and cipher overhead not counted.
+    pub bytes: u64,
+    /// Bytes in the other direction, for streams.
+    #[serde(default)]
+    pub bytes_back: u64,
+    #[serde(default)]
+    pub message: String,
+}
+
+/// Figures of one directed link by the prober of its `from` end, over the last window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkFigures {
+    pub link: LinkId,
+    pub window_us: u64,
+    pub sent: u64,
+    pub received: u64,
+    /// `None`: nothing was received in the window.
+    pub rtt_min_us: Option<u64>,
+    pub rtt_p50_us: Option<u64>,
+    pub rtt_p95_us: Option<u64>,
+    pub loss_forward_ppm: Option<u64>,
+    pub loss_backward_ppm: Option<u64>,
+    pub jitter_us: Option<u64>,
+    pub last_reply_age_us: Option<u64>,
+}
+
+/// Output of one replica since the last report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogChunk {
+    pub key: AssignmentKey,
+    /// Offset of the first byte in the replica's log; a repeated chunk is recognised by it.
+    pub offset: u64,
+    /// How many bytes of the output this chunk stands for.
+    pub bytes: u64,
+    /// UTF-8, invalid bytes replaced.
+    pub text: String,
+}
+
+/// Answer of `POST /agent/v1/sync`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SyncReply {
+    /// Echo of the report answered.
+    pub seq: u64,
+    /// Absent: nothing newer than what the report names.
+    pub desired: Option<Desired>,
+    /// How long without an answered report the agent may keep leased work; see `Assignment::lease_ms`.
+    pub log_acks: Vec<LogAck>,
+    /// Pause before the next report, where the orchestrator asks for one.
+    pub pause_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogAck {
+    pub key: AssignmentKey,
+    pub up_to: u64,
+}

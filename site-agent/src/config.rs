@@ -1,0 +1,269 @@
+//! The agent's configuration: one file, YAML or JSON; unknown keys are refused.
+
+use crate::error::AgentError;
+use rhumb_model::{
+    Bytes, DatasetName, ModelName, PointName, Span, document,
+    federation_file::{DeviceKind, NodeEntry},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentConfig {
+    /// The site or transit point this agent is.
+    pub point: PointName,
+    /// Base URL of the orchestrator.
+    pub orchestrator: String,
+    /// Bearer token of this point; or `token_file`, whose content is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// Records, runs, datasets and inputs; of this agent alone.
+    pub data_dir: PathBuf,
+    #[serde(default)]
+    pub listen: Listen,
+    /// Absent: a relay without compute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Devices>,
+    /// Made at the first start, with content that depends on the name alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub datasets: Vec<MadeDataset>,
+    #[serde(default)]
+    pub sync: SyncConfig,
+    #[serde(default)]
+    pub limits: Limits,
+    /// What becomes of running work when the agent is told to end.
+    #[serde(default)]
+    pub on_shutdown: OnShutdown,
+    /// End when standard input does, that is when the parent is gone.
+    #[serde(default)]
+    pub stop_with_parent: bool,
+    /// The executable that supervises runs, called with `__supervise DIR`; default: this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supervisor: Option<PathBuf>,
+}
+
+/// A secret that does not show itself.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(pub String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+/// Where other agents reach this one. Port 0 takes any; what was taken is in the report and in `ports.json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Listen {
+    /// Answers probes (UDP).
+    pub reflector: SocketAddr,
+    /// Takes routes (TCP).
+    pub overlay: SocketAddr,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Self { reflector: any, overlay: any }
+    }
+}
+
+/// Where the inventory comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case", tag = "source")]
+pub enum Devices {
+    /// Declared here, for demonstrations and for hosts whose devices cannot be asked.
+    File {
+        /// Device models by name, as in the federation file.
+        #[serde(default)]
+        kinds: BTreeMap<ModelName, DeviceKind>,
+        /// As in the federation file.
+        nodes: Vec<NodeEntry>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MadeDataset {
+    pub name: DatasetName,
+    pub size: Bytes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SyncConfig {
+    /// How long the orchestrator may hold an answer while nothing is new; at most 5 s.
+    pub wait: Span,
+    /// Least time between reports that say nothing new.
+    pub interval: Span,
+    /// First pause after a failed call; doubles up to `backoff_max`, and each is drawn at random below that.
+    pub backoff: Span,
+    pub backoff_max: Span,
+    /// A call is given up this long after the time the orchestrator was allowed to hold it.
+    pub timeout: Span,
+    /// How often the world is looked at.
+    pub tick: Span,
+}
+
+impl Default for SyncConfig {
+    fn default() -> Self {
+        Self {
+            wait: Span::from_micros(3_000_000),
+            interval: Span::from_micros(250_000),
+            backoff: Span::from_micros(200_000),
+            backoff_max: Span::from_micros(5_000_000),
+            timeout: Span::from_micros(10_000_000),
+            tick: Span::from_micros(100_000),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Output kept of one run.
+    pub log: Bytes,
+    /// Output in one report.
+    pub report_logs: Bytes,
+    /// Largest answer taken from the orchestrator.
+    pub reply: Bytes,
+    /// How long the records of ended work wait for their output to be fetched.
+    pub log_linger: Span,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            log: Bytes::from_bytes(4 << 20),
+            report_logs: Bytes::from_bytes(256_000),
+            reply: Bytes::from_bytes(16 << 20),
+            log_linger: Span::from_micros(10_000_000),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnShutdown {
+    /// Work goes on and is adopted at the next start.
+    #[default]
+    LeaveJobs,
+    StopJobs,
+}
+
+pub(crate) fn duration(span: Span) -> Duration {
+    Duration::from_micros(span.micros())
+}
+
+impl AgentConfig {
+    /// Reads and checks a file.
+    pub fn read(path: &Path) -> Result<Self, AgentError> {
+        let text = fs::read_to_string(path).map_err(|source| AgentError::Read {
+            what: "the configuration",
+            path: path.into(),
+            source,
+        })?;
+        let config: Self =
+            document::read_large(&text).map_err(|source| AgentError::Config { path: path.into(), source })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What the types do not say by themselves.
+    pub fn check(&self) -> Result<(), AgentError> {
+        let setting = |setting, value: &dyn fmt::Display, remedy| {
+            Err(AgentError::Setting { setting, value: value.to_string(), remedy })
+        };
+        if !(self.orchestrator.starts_with("http://") || self.orchestrator.starts_with("https://")) {
+            return setting("orchestrator", &self.orchestrator, "write a URL that begins with http:// or https://");
+        }
+        if self.token.is_some() == self.token_file.is_some() {
+            return setting("token", &"", "give either token or token_file");
+        }
+        if self.sync.wait.micros() > 5_000_000 {
+            return setting("sync.wait", &self.sync.wait, "use at most 5s");
+        }
+        for (name, span) in [("sync.tick", self.sync.tick), ("sync.backoff", self.sync.backoff)] {
+            if span.is_zero() {
+                return setting(name, &span, "use at least 10ms");
+            }
+        }
+        Ok(())
+    }
+
+    /// The bearer token, read from its file where there is one.
+    pub(crate) fn secret(&self) -> Result<Token, AgentError> {
+        match (&self.token, &self.token_file) {
+            (Some(token), _) => Ok(token.clone()),
+            (None, Some(path)) => match fs::read_to_string(path) {
+                Ok(text) => Ok(Token(text.trim().to_owned())),
+                Err(source) => Err(AgentError::Read { what: "the token file", path: path.clone(), source }),
+            },
+            (None, None) => Ok(Token(String::new())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: &str = "point: shanghai-1\norchestrator: http://127.0.0.1:7070\ntoken: abc\ndata_dir: /tmp/x\n";
+
+    fn read(text: &str) -> Result<AgentConfig, AgentError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.yaml");
+        fs::write(&path, text).unwrap();
+        AgentConfig::read(&path)
+    }
+
+    #[test]
+    fn a_site_is_read_in_the_federation_files_form() {
+        let text = format!(
+            "{LEAST}devices:\n  source: file\n  kinds: {{H100: {{memory: 80GiB, fp16: 1.0}}}}\n  nodes:\n  \
+             - {{count: 2, accelerators: {{model: H100, count: 8, islands: [8]}}, cpu: 96, memory: 1TiB}}\n\
+             datasets: [{{name: corpus, size: 2MB}}]\n"
+        );
+        let config = read(&text).unwrap();
+        let Some(Devices::File { nodes, .. }) = config.devices else { panic!("no devices") };
+        assert_eq!(nodes[0].count, 2);
+        assert_eq!(config.datasets[0].size.bytes(), 2_000_000);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let config = read(&format!("{LEAST}on_shutdown: stop_jobs\n")).unwrap();
+        let again = read(&serde_json::to_string(&config).unwrap()).unwrap();
+        assert_eq!(again.on_shutdown, OnShutdown::StopJobs);
+        assert_eq!(again.sync, config.sync);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let reason = |text: &str| {
+            let error = read(text).unwrap_err();
+            format!("{error}: {}", std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default())
+        };
+        assert!(reason(&format!("{LEAST}data_dri: /y\n")).contains("data_dri"));
+        assert!(reason(&format!("{LEAST}sync: {{wait: 60s}}\n")).contains("sync.wait 1min"));
+        assert!(reason(&LEAST.replace("token: abc\n", "")).contains("token_file"));
+        assert!(reason(&LEAST.replace("http://", "ftp://")).contains("orchestrator"));
+    }
+
+    #[test]
+    fn the_token_does_not_show_itself() {
+        let config = read(LEAST).unwrap();
+        assert!(!format!("{config:?}").contains("abc"));
+    }
+}

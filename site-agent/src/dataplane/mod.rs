@@ -1,0 +1,3 @@
+//! What carries an order's bytes between points.
+
+pub mod overlay;

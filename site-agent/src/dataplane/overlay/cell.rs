@@ -1,0 +1,167 @@
+//! What is known of one route here: its state and how many bytes it has moved.
+
+use super::spec::RouteSpec;
+use rhumb_wire::{RouteEndState, RouteStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// Counts state changes, so that whoever reports them can wait for one.
+pub(crate) type Changed = Arc<watch::Sender<u64>>;
+
+#[derive(Debug)]
+pub(crate) struct RouteCell {
+    pub(crate) spec: RouteSpec,
+    state: Mutex<(RouteEndState, String)>,
+    forward: Mutex<Counter>,
+    back: Mutex<Counter>,
+    changed: Changed,
+}
+
+/// Payload of one direction. What passes a second time, because a connection was lost, is counted apart, so that the count
+/// is how far the route has come, at every hop alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Counter {
+    /// Of sessions that ended.
+    before: u64,
+    /// Of this session: its highest offset.
+    reached: u64,
+    again: u64,
+}
+
+impl Counter {
+    fn pass(&mut self, offset: u64, bytes: u64) {
+        let end = offset.saturating_add(bytes);
+        let new = end.saturating_sub(self.reached.max(offset));
+        self.reached = self.reached.max(end);
+        self.again += bytes - new;
+    }
+}
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Forward,
+    Back,
+}
+
+impl RouteCell {
+    pub(crate) fn new(spec: RouteSpec, changed: Changed) -> Self {
+        Self {
+            spec,
+            state: Mutex::new((RouteEndState::Building, String::new())),
+            forward: Mutex::default(),
+            back: Mutex::default(),
+            changed,
+        }
+    }
+
+    pub(crate) fn status(&self) -> RouteStatus {
+        let (state, message) = lock(&self.state).clone();
+        let total = |counter: &Mutex<Counter>| {
+            let counter = *lock(counter);
+            counter.before + counter.reached
+        };
+        let (bytes, bytes_back) = (total(&self.forward), total(&self.back));
+        RouteStatus { key: self.spec.key.clone(), state, bytes, bytes_back, message }
+    }
+
+    /// Payload bytes that passed here more than once, both ways.
+    pub(crate) fn sent_again(&self) -> u64 {
+        lock(&self.forward).again + lock(&self.back).again
+    }
+
+    /// Bytes `offset..offset + bytes` of this session passed here.
+    pub(crate) fn pass(&self, way: Way, offset: u64, bytes: u64) {
+        lock(self.counter(way)).pass(offset, bytes);
+    }
+
+    /// The far end has all bytes of this session before `offset`, so they passed here, be it before this process began.
+    pub(crate) fn reached(&self, way: Way, offset: u64) {
+        let mut counter = lock(self.counter(way));
+        counter.reached = counter.reached.max(offset);
+    }
+
+    pub(crate) fn session_offset(&self, way: Way) -> u64 {
+        lock(self.counter(way)).reached
+    }
+
+    /// The ends begin again at offset 0.
+    pub(crate) fn new_session(&self) {
+        for counter in [&self.forward, &self.back] {
+            let mut counter = lock(counter);
+            counter.before += std::mem::take(&mut counter.reached);
+        }
+    }
+
+    pub(crate) fn active(&self) {
+        self.change(|state| match state {
+            RouteEndState::Done => None,
+            _ => Some((RouteEndState::Active, String::new())),
+        });
+    }
+
+    pub(crate) fn done(&self) {
+        self.change(|_| Some((RouteEndState::Done, String::new())));
+    }
+
+    /// The circuit is gone; it will be tried again.
+    pub(crate) fn lost(&self, why: String) {
+        self.change(|state| match state {
+            RouteEndState::Done => None,
+            RouteEndState::Building => Some((RouteEndState::Building, why)),
+            RouteEndState::Active | RouteEndState::Degraded | RouteEndState::Failed => {
+                Some((RouteEndState::Degraded, why))
+            }
+        });
+    }
+
+    /// Trying again helps only when something else changes first.
+    pub(crate) fn failed(&self, why: String) {
+        self.change(|state| match state {
+            RouteEndState::Done => None,
+            _ => Some((RouteEndState::Failed, why)),
+        });
+    }
+
+    fn change(&self, to: impl FnOnce(RouteEndState) -> Option<(RouteEndState, String)>) {
+        let mut now = lock(&self.state);
+        let Some(next) = to(now.0) else { return };
+        let moved = now.0 != next.0;
+        if moved {
+            let key = &self.spec.key;
+            tracing::debug!(order = %key.order, leg = key.leg, from = ?now.0, to = ?next.0, why = next.1, "route state");
+        }
+        *now = next;
+        drop(now);
+        if moved {
+            self.changed.send_modify(|count| *count += 1);
+        }
+    }
+
+    fn counter(&self, way: Way) -> &Mutex<Counter> {
+        match way {
+            Way::Forward => &self.forward,
+            Way::Back => &self.back,
+        }
+    }
+}
+
+/// A panic elsewhere leaves every value here whole: each is written in one step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_again_is_counted_apart() {
+        let mut counter = Counter::default();
+        counter.pass(0, 10);
+        counter.pass(10, 10);
+        counter.pass(5, 10);
+        counter.pass(15, 10);
+        assert_eq!((counter.reached, counter.again), (25, 15));
+    }
+}

@@ -1,0 +1,171 @@
+//! One connection between neighbours: frames in, frames out, and the ways it can be lost.
+
+use super::{
+    config::Limits,
+    frame::{self, FRAME_BYTES_MAX, Frame, FrameError},
+    seal::SealError,
+};
+use bytes::{Bytes, BytesMut};
+use std::{future::Future, io, pin::pin, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    time::{Instant, timeout, timeout_at},
+};
+
+/// Read from a socket at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// Why a circuit ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Lost {
+    #[error("the neighbour closed the connection")]
+    Closed,
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    #[error("nothing was heard for {} ms", .0.as_millis())]
+    Silent(Duration),
+    #[error("nothing was taken for {} ms", .0.as_millis())]
+    Stuck(Duration),
+    #[error("the neighbour does not speak the protocol: {0}")]
+    Frame(#[from] FrameError),
+    #[error("the neighbour broke the protocol: {0}")]
+    Protocol(&'static str),
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    #[error("link {link} is not known here")]
+    NoLink { link: String },
+    #[error("{to} is not reached over link {link}: {why}")]
+    Unreached { to: String, link: String, why: String },
+    /// Said by a hop further on.
+    #[error("{0}")]
+    Told(String),
+    /// Something here, not the network.
+    #[error("{0}")]
+    Local(String),
+    #[error("the way to the neighbour changed")]
+    Changed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Hop {
+    pub(crate) reader: HopReader,
+    pub(crate) writer: HopWriter,
+}
+
+#[derive(Debug)]
+pub(crate) struct HopReader {
+    half: OwnedReadHalf,
+    buffer: BytesMut,
+    pub(crate) frame_limit: usize,
+    heard: Instant,
+    silence: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct HopWriter {
+    half: OwnedWriteHalf,
+    out: BytesMut,
+    stuck: Duration,
+    keep_alive: Duration,
+    /// A frame went out in part only: nothing can follow it.
+    torn: bool,
+}
+
+impl Hop {
+    pub(crate) fn new(stream: TcpStream, frame_limit: usize, limits: &Limits) -> Result<Self, Lost> {
+        stream.set_nodelay(true)?;
+        let (read, write) = stream.into_split();
+        let (heard, silence) = (Instant::now(), limits.silence);
+        let reader = HopReader { half: read, buffer: BytesMut::new(), frame_limit, heard, silence };
+        let (stuck, keep_alive) = (limits.stuck, limits.keep_alive);
+        Ok(Self { reader, writer: HopWriter { half: write, out: BytesMut::new(), stuck, keep_alive, torn: false } })
+    }
+
+    /// The other side has proved who it is.
+    pub(crate) fn trusted(mut self) -> Self {
+        self.reader.frame_limit = FRAME_BYTES_MAX;
+        self
+    }
+}
+
+impl HopReader {
+    /// The next frame as it came, its length in front. Loses nothing when dropped half way.
+    pub(crate) async fn whole(&mut self) -> Result<Bytes, Lost> {
+        loop {
+            if let Some(whole) = frame::take(&mut self.buffer, self.frame_limit)? {
+                return Ok(whole);
+            }
+            self.buffer.reserve(READ_BYTES.min(self.frame_limit + 4));
+            match timeout_at(self.heard + self.silence, self.half.read_buf(&mut self.buffer)).await {
+                Err(_) => return Err(Lost::Silent(self.silence)),
+                Ok(read) => {
+                    if read? == 0 {
+                        return Err(Lost::Closed);
+                    }
+                }
+            }
+            self.heard = Instant::now();
+        }
+    }
+
+    /// The next frame that says something.
+    pub(crate) async fn frame(&mut self) -> Result<Frame, Lost> {
+        loop {
+            match frame::parse(&self.whole().await?)? {
+                Frame::KeepAlive => {}
+                Frame::Error(text) => return Err(Lost::Told(text)),
+                frame => return Ok(frame),
+            }
+        }
+    }
+
+    /// Whether another frame has already arrived whole.
+    pub(crate) fn has_frame(&self) -> bool {
+        let length = self.buffer.first_chunk::<4>().map(|length| u32::from_be_bytes(*length) as usize);
+        length.is_some_and(|length| self.buffer.len() >= length.saturating_add(4))
+    }
+}
+
+impl HopWriter {
+    pub(crate) async fn frame(&mut self, frame: &Frame) -> Result<(), Lost> {
+        self.out.clear();
+        frame::put(frame, &mut self.out);
+        let out = self.out.split();
+        let sent = self.raw(&out).await;
+        self.out = out;
+        sent
+    }
+
+    pub(crate) async fn raw(&mut self, octets: &[u8]) -> Result<(), Lost> {
+        if self.torn {
+            return Err(Lost::Closed);
+        }
+        self.torn = true;
+        timeout(self.stuck, self.half.write_all(octets)).await.map_err(|_| Lost::Stuck(self.stuck))??;
+        self.torn = false;
+        Ok(())
+    }
+
+    /// Waits for `event`, telling the neighbour now and then that this side is alive.
+    pub(crate) async fn idle_until<T>(&mut self, event: impl Future<Output = T>) -> Result<T, Lost> {
+        let mut event = pin!(event);
+        loop {
+            match timeout(self.keep_alive, event.as_mut()).await {
+                Ok(value) => return Ok(value),
+                Err(_) => self.frame(&Frame::KeepAlive).await?,
+            }
+        }
+    }
+
+    /// Says why this side gives up, if it still can without waiting long.
+    pub(crate) async fn farewell(&mut self, why: &str) {
+        let told = Frame::Error(why.to_owned());
+        if timeout(Duration::from_millis(200), self.frame(&told)).await.is_err() {
+            tracing::trace!(why, "a neighbour could not be told");
+        }
+    }
+}

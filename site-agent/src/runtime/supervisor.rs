@@ -1,0 +1,268 @@
+//! The supervisor: one small process per run, in its own session. It starts the command, keeps its output, measures it, stops
+//! it when asked or when its lease ends, and writes down how it ended. It needs nobody: the agent may die and come back.
+
+use super::{
+    How, family,
+    folder::{Exit, Folder, Hold, Spec, Started, Supervisor},
+    log,
+};
+use crate::host::{self, BootTime};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fd::OwnedFd,
+    io::Errno,
+    process::{self, Pid, PidfdFlags, Signal, WaitId, WaitIdOptions},
+};
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// First argument of the executable as a supervisor; the second is the run's folder.
+pub const SUPERVISE: &str = "__supervise";
+
+/// How often the folder is looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// How often orphans that ended are reaped.
+const REAP: Duration = Duration::from_secs(5);
+/// For the agent, which holds the lock for an instant when it looks whether the supervisor lives.
+const CLAIM: Duration = Duration::from_secs(2);
+/// For output that a process outside the run may hold open.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Pause before the end is written again, where that failed.
+const WRITE_AGAIN: Duration = Duration::from_secs(1);
+/// What a shell answers for a command that is not there, and for one that may not be run.
+const NOT_FOUND: i32 = 127;
+const NOT_RUNNABLE: i32 = 126;
+
+/// The body of the supervisor process.
+pub fn supervise_main(dir: &Path) -> ExitCode {
+    match supervise(&Folder::new(dir)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cannot supervise {}: {error}", dir.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn supervise(folder: &Folder) -> io::Result<()> {
+    // fails only for the leader of a group, which signals to the agent's group do not reach either
+    let _ = process::setsid();
+    // what the command leaves behind becomes this process's child, so that none of it is missed
+    process::set_child_subreaper(Some(process::getpid()))?;
+    let Some(_alive) = claim(folder)? else { return Ok(()) };
+    if folder.exit()?.is_some() || folder.supervisor()?.is_some() {
+        return Ok(());
+    }
+    let Some(spec) = folder.spec()? else { return Ok(()) };
+    if let Some(demand) = demand(folder) {
+        return folder.write_exit(&never(How::Stopped, demand.why));
+    }
+    let session = process::getsid(None)?.as_raw_nonzero().get();
+    folder.write_supervisor(&Supervisor { run: spec.run, session, host_boot: host::boot_id().to_owned() })?;
+    let exit = run(folder, &spec);
+    while let Err(error) = folder.write_exit(&exit) {
+        if !folder.path().exists() {
+            break;
+        }
+        eprintln!("cannot write the end of the run: {error}");
+        thread::sleep(WRITE_AGAIN);
+    }
+    Ok(())
+}
+
+fn claim(folder: &Folder) -> io::Result<Option<super::folder::Claim>> {
+    let until = Instant::now() + CLAIM;
+    loop {
+        match folder.claim()? {
+            None if Instant::now() < until => thread::sleep(Duration::from_millis(5)),
+            claim => return Ok(claim),
+        }
+    }
+}
+
+fn never(how: How, message: String) -> Exit {
+    Exit { how, exit_code: None, signal: None, ran_us: 0, message }
+}
+
+/// Runs the command to its end; on return nothing of it is left.
+fn run(folder: &Folder, spec: &Spec) -> Exit {
+    let begun = begin(folder, spec);
+    let Begun { main, watch, began, output } = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            family::end_descendants(None);
+            let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
+            let shown = spec.command.first().map(String::as_str).unwrap_or_default();
+            let message = format!("cannot start {shown}: {error}");
+            return Exit { exit_code: Some(code), ..never(How::Exited, message) };
+        }
+    };
+    let group = main.as_raw_nonzero().get();
+    let started =
+        Started { group, boottime: BootTime::now(), wall_us: host::wall_us(), host_boot: host::boot_id().to_owned() };
+    if let Err(error) = folder.write_started(&started) {
+        eprintln!("cannot write that the run began: {error}");
+    }
+    let mut ending: Option<Ending> = None;
+    let mut reap_at = began + REAP;
+    let ended = loop {
+        if has_ended(&watch) {
+            break Instant::now();
+        }
+        let now = Instant::now();
+        if now >= reap_at {
+            family::reap_orphans(main);
+            reap_at = now + REAP;
+        }
+        match &mut ending {
+            Some(ending) => ending.go_on(main),
+            None => ending = demand(folder).map(|demand| Ending::begin(demand, spec, main)),
+        }
+    };
+    let (exit_code, signal) = status(main);
+    family::end_descendants(Some(main));
+    let _ = output.recv_timeout(LAST_WORDS);
+    let ran_us = ended.duration_since(began).as_micros() as u64;
+    let (how, message) = match ending {
+        Some(ending) => (How::Stopped, ending.why),
+        None => (How::Exited, String::new()),
+    };
+    Exit { how, exit_code, signal, ran_us, message }
+}
+
+struct Begun {
+    main: Pid,
+    /// Readable once the command's first process has ended.
+    watch: OwnedFd,
+    began: Instant,
+    /// Closed once the output has ended.
+    output: mpsc::Receiver<()>,
+}
+
+fn begin(folder: &Folder, spec: &Spec) -> io::Result<Begun> {
+    let (program, arguments) =
+        spec.command.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
+    fs::create_dir_all(folder.work())?;
+    let file = File::options().create(true).append(true).open(folder.log())?;
+    let (reader, writer) = io::pipe()?;
+    let limit = spec.log_limit_bytes;
+    let (done, output) = mpsc::channel();
+    thread::Builder::new().name("output".into()).spawn(move || {
+        log::keep(reader, file, limit);
+        drop(done);
+    })?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(&spec.env)
+        .current_dir(folder.work())
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    let child = command.spawn()?;
+    // spawn returns once the command itself runs
+    let began = Instant::now();
+    let main = Pid::from_child(&child);
+    let watch = process::pidfd_open(main, PidfdFlags::empty())?;
+    Ok(Begun { main, watch, began, output })
+}
+
+/// Waits a tick at most.
+fn has_ended(watch: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(watch, PollFlags::IN)];
+    let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) };
+    match poll(&mut fds, Some(&tick)) {
+        Ok(ready) => ready > 0,
+        Err(Errno::INTR) => false,
+        Err(_) => {
+            thread::sleep(TICK);
+            false
+        }
+    }
+}
+
+/// Exit code or signal of the ended command, which stays unreaped: its number stays its group's until that is killed.
+fn status(main: Pid) -> (Option<i32>, Option<i32>) {
+    loop {
+        match process::waitid(WaitId::Pid(main), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Ok(Some(status)) => return (status.exit_status(), status.terminating_signal()),
+            Err(Errno::INTR) => {}
+            Ok(None) | Err(_) => return (None, None),
+        }
+    }
+}
+
+/// Why the run is to end, and when at the latest.
+struct Demand {
+    why: String,
+    kill_at: Option<Instant>,
+}
+
+fn demand(folder: &Folder) -> Option<Demand> {
+    if let Some(why) = folder.stop_reason() {
+        return Some(Demand { why, kill_at: None });
+    }
+    if !folder.has_spec() {
+        return Some(Demand { why: "the records of the run were removed".into(), kill_at: None });
+    }
+    let now = BootTime::now();
+    // one that cannot be read is being looked at again in a moment
+    let hold: Hold = folder.hold().ok().flatten()?;
+    hold.is_over(now).then(|| {
+        let left = Duration::from_micros(hold.kill_at.since(now));
+        Demand { why: "the lease ended without word from the orchestrator".into(), kill_at: Some(Instant::now() + left) }
+    })
+}
+
+/// A run on its way out.
+struct Ending {
+    why: String,
+    /// `None`: the polite signal was sent.
+    term_at: Option<Instant>,
+    /// `None`: the kill was sent.
+    kill_at: Option<Instant>,
+}
+
+impl Ending {
+    fn begin(demand: Demand, spec: &Spec, main: Pid) -> Self {
+        let now = Instant::now();
+        let grace = Duration::from_millis(spec.grace_ms);
+        let kill_at = demand.kill_at.unwrap_or(now + grace).min(now + grace);
+        let checkpoint = spec.checkpoint_signal.and_then(Signal::from_named_raw);
+        let term_at = match checkpoint {
+            Some(signal) => {
+                let _ = process::kill_process(main, signal);
+                now + (kill_at - now) / 2
+            }
+            None => now,
+        };
+        let mut ending = Self { why: demand.why, term_at: Some(term_at), kill_at: Some(kill_at) };
+        ending.go_on(main);
+        ending
+    }
+
+    /// Sends what is due. The command's first process is not reaped, so the group is still its own.
+    fn go_on(&mut self, main: Pid) {
+        let now = Instant::now();
+        if self.term_at.is_some_and(|at| now >= at) {
+            self.term_at = None;
+            let _ = process::kill_process_group(main, Signal::TERM);
+            // a stopped process hears nothing else
+            let _ = process::kill_process_group(main, Signal::CONT);
+        }
+        if self.kill_at.is_some_and(|at| now >= at) {
+            self.kill_at = None;
+            let _ = process::kill_process_group(main, Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+import { lazy, type ReactNode, Suspense, useEffect } from "react";
+
+import { LiveProvider } from "./api/live";
+import { useI18n } from "./i18n";
+import { Login } from "./pages/Login";
+import { Boundary, Empty, Loading } from "./parts/Answer";
+import { Shell } from "./parts/Shell";
+import { type Location, useLocation } from "./router";
+import { useSession } from "./session";
+
+// Each page comes when it is first opened: the way in stays small.
+const MapPage = lazy(() => import("./pages/MapPage"));
+const Orders = lazy(() => import("./pages/Orders"));
+const OrderPage = lazy(() => import("./pages/OrderPage"));
+const NewOrder = lazy(() => import("./pages/NewOrder"));
+const Sites = lazy(() => import("./pages/Sites"));
+const SitePage = lazy(() => import("./pages/SitePage"));
+const Links = lazy(() => import("./pages/Links"));
+const LinkPage = lazy(() => import("./pages/LinkPage"));
+const Routes = lazy(() => import("./pages/Routes"));
+
+export function App(): ReactNode {
+  const session = useSession();
+  if (session.token === null) return <Login cause={session.cause} />;
+  return (
+    <LiveProvider>
+      <Shell>
+        <Page />
+      </Shell>
+    </LiveProvider>
+  );
+}
+
+function Page(): ReactNode {
+  const location = useLocation();
+  const { t } = useI18n();
+  const name = location.path.join("/");
+  useEffect(() => {
+    document.title = [...location.path.slice().reverse(), t("app.name")].join(" · ");
+  }, [location, t]);
+  return (
+    <Boundary
+      key={name}
+      fallback={(error) => (
+        <div className="page">
+          <Empty title={t("error.crash")} hint={error.message}>
+            <button type="button" className="button" onClick={() => window.location.reload()}>
+              {t("error.reload")}
+            </button>
+          </Empty>
+        </div>
+      )}
+    >
+      <Suspense fallback={<Loading />}>{pageFor(location)}</Suspense>
+    </Boundary>
+  );
+}
+
+function pageFor({ path, query }: Location): ReactNode {
+  const [noun, id] = path;
+  switch (noun) {
+    case undefined:
+      return <MapPage order={query.get("order") ?? ""} />;
+    case "orders":
+      if (id === "new") return <NewOrder />;
+      return id === undefined ? <Orders state={query.get("state") ?? ""} /> : <OrderPage id={id} />;
+    case "sites":
+      return id === undefined ? <Sites /> : <SitePage name={id} />;
+    case "links":
+      return id === undefined ? <Links /> : <LinkPage id={id} />;
+    case "routes":
+      return <Routes />;
+    default:
+      return <NotFound />;
+  }
+}
+
+function NotFound(): ReactNode {
+  const { t } = useI18n();
+  return (
+    <div className="page">
+      <Empty title={t("error.notfound")} hint={t("error.notfound.hint")} />
+    </div>
+  );
+}

@@ -1,0 +1,261 @@
+// The shapes the console uses. They are thinner and more forgiving than the schema: what a server may leave
+// out is optional here, and a word not known to this console stays text. Units end the names.
+
+export interface Place {
+  lat: number;
+  lon: number;
+}
+
+export interface AcceleratorCount {
+  model: string;
+  total: number;
+  free: number;
+}
+
+export interface Device {
+  index: number;
+  model: string;
+  memory_bytes: number;
+  /** NVLink island within the node; absent where the device has no NVLink. */
+  island?: number | null;
+  health?: string | null;
+  /** The order that holds the device. */
+  order?: string | null;
+}
+
+export interface SiteNode {
+  name: string;
+  cpu_milli_total: number;
+  cpu_milli_free: number;
+  memory_bytes_total: number;
+  memory_bytes_free: number;
+  devices?: Device[];
+}
+
+export interface Site {
+  name: string;
+  tier: string;
+  place: Place;
+  jurisdiction?: string | null;
+  labels?: string[];
+  state: string;
+  observed_age_ms?: number | null;
+  stale?: boolean;
+  accelerators?: AcceleratorCount[];
+  nodes?: SiteNode[];
+  prices?: { currency: string; devices?: Record<string, number> } | null;
+}
+
+export interface Transit {
+  name: string;
+  place: Place;
+  relay?: boolean;
+  jurisdiction?: string | null;
+  observed_age_ms?: number | null;
+  stale?: boolean;
+}
+
+export interface Link {
+  id: string;
+  from: string;
+  to: string;
+  configured_latency_us: number;
+  /** Measured one-way delay: half the RTT p50. */
+  latency_us?: number | null;
+  rtt_us?: { min: number; p50: number; p95: number } | null;
+  loss_ppm?: number | null;
+  jitter_us?: number | null;
+  capacity_kbps: number;
+  available_kbps?: number | null;
+  reserved_kbps?: number;
+  age_ms?: number | null;
+  stale?: boolean;
+  estimated?: boolean;
+  provider?: string | null;
+  per_gb_micros?: number;
+  per_mbps_hour_micros?: number;
+  currency?: string;
+  jurisdictions?: string[];
+  encrypted?: boolean;
+}
+
+export interface Reason {
+  reason: string;
+  component?: string | null;
+  flow?: number | string | null;
+  site?: string | null;
+  needed?: unknown;
+  free?: unknown;
+}
+
+export interface Cost {
+  total_micros: number;
+  compute_micros?: number;
+  path_micros?: number;
+  transfer_micros?: number;
+  time_micros?: number;
+  lateness_micros?: number;
+  fragmentation_micros?: number;
+  currency: string;
+}
+
+export interface Assignment {
+  site: string;
+  replicas: number;
+  model?: string | null;
+  devices_per_replica?: number;
+}
+
+export interface Leg {
+  flow: number;
+  from: string;
+  to: string;
+  from_site: string;
+  to_site: string;
+  path: string[];
+  rate_kbps?: number;
+  volume_bytes?: number;
+  demand_mrps?: number;
+  latency_us?: number;
+}
+
+export interface Plan {
+  components: { name: string; assignments: Assignment[] }[];
+  flows?: Leg[];
+  start?: string | null;
+  finish?: string | null;
+  cost?: Cost | null;
+  lower_bound_micros?: number;
+  gap_ppm?: number;
+  proven_optimal?: boolean;
+}
+
+export interface Verdict {
+  site: string;
+  verdict: string;
+  delta_micros?: number | null;
+  reason?: Reason | null;
+}
+
+export interface Change {
+  pointer: string;
+  from?: unknown;
+  to?: unknown;
+  cost_micros?: number | null;
+}
+
+export interface Order {
+  id: string;
+  name: string;
+  tenant?: string;
+  state: string;
+  phase?: string | null;
+  attention?: string | null;
+  reasons?: Reason[];
+  plan?: Plan | null;
+  quote_id?: string | null;
+  created: string;
+  updated?: string;
+  observed_age_ms?: number | null;
+  stale?: boolean;
+  generation?: number;
+  cost?: Cost | null;
+}
+
+export interface Explanation extends Order {
+  sites?: Verdict[];
+  would_fit_if?: Change[];
+}
+
+export interface OrderEvent {
+  seq: number;
+  at: string;
+  kind: string;
+  phase?: string | null;
+  detail?: Record<string, unknown> | null;
+  message?: string | null;
+}
+
+export interface UsageItem {
+  kind: string;
+  site?: string | null;
+  link?: string | null;
+  quantity: number | string;
+  cost_micros: number;
+}
+
+export interface Usage {
+  items: UsageItem[];
+  total_micros?: number;
+  currency?: string;
+}
+
+export interface LogLine {
+  at?: string;
+  component?: string | null;
+  site?: string | null;
+  stream?: string;
+  line: string;
+}
+
+export interface Quote {
+  id: string;
+  expires?: string | null;
+  binding?: boolean;
+  outcome: string;
+  plan?: Plan | null;
+  reasons?: Reason[];
+  would_fit_if?: Change[];
+  sites?: Verdict[];
+}
+
+export interface Route {
+  id: string;
+  order?: string | null;
+  flow?: number;
+  from_site?: string;
+  to_site?: string;
+  path?: string[];
+  rate_kbps?: number;
+  state: string;
+  provider?: string | null;
+  bytes?: number | null;
+}
+
+export interface Region {
+  name: string;
+  at: string;
+  access_us?: number;
+}
+
+export interface Dataset {
+  name: string;
+  size_bytes?: number;
+  at: string[];
+}
+
+export interface Distribution {
+  mean?: number | null;
+  p50?: number | null;
+  p99?: number | null;
+}
+
+export interface FourMetrics {
+  utilisation_pct?: number | null;
+  queue_s?: Distribution | null;
+  completion_s?: Distribution | null;
+  cost_per_accelerator_hour_micros?: number | null;
+  currency?: string;
+}
+
+export interface Problem {
+  type?: string;
+  title?: string;
+  status?: number;
+  detail?: string;
+  errors?: { pointer: string; reason: string }[];
+  refusals?: (Reason & { would_fit_if?: unknown })[];
+}
+
+/** What arrived, with the local time it arrived at, so that an age can go on growing on the screen. */
+export type Received<T> = T & { received_at: number };

@@ -1,0 +1,48 @@
+import type { ReactNode } from "react";
+
+import { useFourMetrics } from "../api/queries";
+import type { Distribution } from "../api/types";
+import { useI18n } from "../i18n";
+import { useCurrency } from "./tags";
+
+/** Utilisation, queue time, completion time and cost per unit of compute. */
+export function Metrics(): ReactNode {
+  const { t, format } = useI18n();
+  const { data } = useFourMetrics();
+  const federation = useCurrency();
+  const currency = data?.currency ?? federation;
+
+  const mean = (one: Distribution | null | undefined): string | null => (typeof one?.mean === "number" ? format.duration(one.mean * 1000) : null);
+  const tail = (one: Distribution | null | undefined): string =>
+    typeof one?.p99 === "number" ? t("metric.p99", { value: format.duration(one.p99 * 1000) }) : data ? t("metric.nodata") : "";
+  const cost = data?.cost_per_accelerator_hour_micros;
+
+  return (
+    <section className="metrics" aria-label={t("metric.label")}>
+      <Tile
+        name={t("metric.utilisation")}
+        value={typeof data?.utilisation_pct === "number" ? format.percent(data.utilisation_pct / 100) : null}
+        note={t("metric.utilisation.note")}
+        level={data?.utilisation_pct ?? null}
+      />
+      <Tile name={t("metric.queue")} value={mean(data?.queue_s)} note={tail(data?.queue_s)} />
+      <Tile name={t("metric.completion")} value={mean(data?.completion_s)} note={tail(data?.completion_s)} />
+      <Tile name={t("metric.cost")} value={typeof cost === "number" ? format.money(cost, currency) : null} note={t("metric.cost.note")} />
+    </section>
+  );
+}
+
+function Tile({ name, value, note, level = null }: { name: string; value: string | null; note: string; level?: number | null }): ReactNode {
+  return (
+    <div className="metric">
+      <h2>{name}</h2>
+      <p className="metric-value">{value ?? "–"}</p>
+      <p className="metric-note">{note}</p>
+      {level !== null && (
+        <span className="metric-level" aria-hidden="true">
+          <span style={{ width: `${Math.min(100, Math.max(0, level))}%` }} />
+        </span>
+      )}
+    </div>
+  );
+}
