@@ -3,7 +3,7 @@ import hooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 
 export default tseslint.config(
-  { ignores: ["dist", "node_modules", "src/api/schema.d.ts", "e2e/results"] },
+  { ignores: ["dist", "node_modules", "src/api/schema.d.ts"] },
   {
     files: ["src/**/*.{ts,tsx}", "e2e/**/*.ts", "*.config.ts"],
     extends: [...tseslint.configs.strictTypeChecked],

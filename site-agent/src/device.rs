@@ -48,10 +48,7 @@ fn declared(kinds: &BTreeMap<ModelName, DeviceKind>, entries: &[NodeEntry]) -> R
     Ok(nodes)
 }
 
-fn expand(
-    kinds: &BTreeMap<ModelName, DeviceKind>,
-    groups: &[DeviceGroupEntry],
-) -> Result<Vec<Device>, AgentError> {
+fn expand(kinds: &BTreeMap<ModelName, DeviceKind>, groups: &[DeviceGroupEntry]) -> Result<Vec<Device>, AgentError> {
     let mut devices = Vec::new();
     // islands and the like are numbered through the whole node
     let (mut island, mut numa, mut pcie) = (0, 0, 0);
@@ -122,7 +119,8 @@ mod tests {
 
     #[test]
     fn an_unknown_model_is_refused() {
-        let file = devices("source: file\nkinds: {H100: {memory: 80GiB}}\nnodes: [{accelerators: {model: B200, count: 1}}]");
+        let file =
+            devices("source: file\nkinds: {H100: {memory: 80GiB}}\nnodes: [{accelerators: {model: B200, count: 1}}]");
         assert!(inventory(Some(&file)).unwrap_err().to_string().contains("B200"));
     }
 

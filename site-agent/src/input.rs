@@ -75,8 +75,10 @@ impl Inputs {
         }
         if input.offset.checked_add(input.bytes).is_none_or(|end| end > held.bytes) {
             let (offset, bytes) = (input.offset, input.bytes);
-            let trouble =
-                Some(format!("dataset {dataset} has {} bytes here, {bytes} from {offset} on are asked for", held.bytes));
+            let trouble = Some(format!(
+                "dataset {dataset} has {} bytes here, {bytes} from {offset} on are asked for",
+                held.bytes
+            ));
             return Staged { path, trouble, ..Staged::default() };
         }
         let (order, generation) = (key.order, key.generation);

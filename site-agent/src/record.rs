@@ -82,7 +82,9 @@ impl Records {
             match durable::read_json::<Record>(&path(&entry.path())) {
                 Ok(Some(record)) if record.key == key => records.push(record),
                 Ok(None) => {}
-                Ok(Some(_)) => tracing::warn!(folder = %entry.path().display(), "a record of another assignment is ignored"),
+                Ok(Some(_)) => {
+                    tracing::warn!(folder = %entry.path().display(), "a record of another assignment is ignored")
+                }
                 Err(error) => tracing::warn!(folder = %entry.path().display(), %error, "a record cannot be read"),
             }
         }

@@ -3,7 +3,7 @@ import { defineConfig } from "@playwright/test";
 export default defineConfig({
   testDir: ".",
   testMatch: "*.spec.ts",
-  outputDir: "results",
+  outputDir: "../node_modules/.cache/e2e",
   // One at a time: the machines this runs on are small, and the tests share one stand-in server.
   workers: 1,
   timeout: 60_000,

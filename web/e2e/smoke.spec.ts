@@ -25,7 +25,7 @@ test("the map shows the sites and links with their measured figures", async ({ w
   await page.locator("[data-link]").first().focus();
   await page.keyboard.press("Enter");
   await expect(page.locator(".pinned dl.figures-pair dd")).toHaveCount(2);
-  await expect(page.locator(".pinned dl.figures-pair dd").first()).toHaveText(/\d ms|–/);
+  await expect(page.locator(".pinned dl.figures-pair dd").first()).toHaveText(/\d\sms|–/);
 });
 
 test("sites and links are listed, and each has its page", async ({ watched: page, server }) => {

@@ -8,16 +8,37 @@ import { Shell } from "./parts/Shell";
 import { type Location, useLocation } from "./router";
 import { useSession } from "./session";
 
-// Each page comes when it is first opened: the way in stays small.
-const MapPage = lazy(() => import("./pages/MapPage"));
-const Orders = lazy(() => import("./pages/Orders"));
-const OrderPage = lazy(() => import("./pages/OrderPage"));
-const NewOrder = lazy(() => import("./pages/NewOrder"));
-const Sites = lazy(() => import("./pages/Sites"));
-const SitePage = lazy(() => import("./pages/SitePage"));
-const Links = lazy(() => import("./pages/Links"));
-const LinkPage = lazy(() => import("./pages/LinkPage"));
-const Routes = lazy(() => import("./pages/Routes"));
+// Each page comes when it is first opened, so that the way in stays small; the rest follow when there is time, so
+// that they are there when the server is not.
+const load = {
+  map: () => import("./pages/MapPage"),
+  orders: () => import("./pages/Orders"),
+  order: () => import("./pages/OrderPage"),
+  newOrder: () => import("./pages/NewOrder"),
+  sites: () => import("./pages/Sites"),
+  site: () => import("./pages/SitePage"),
+  links: () => import("./pages/Links"),
+  link: () => import("./pages/LinkPage"),
+  routes: () => import("./pages/Routes"),
+};
+const MapPage = lazy(load.map);
+const Orders = lazy(load.orders);
+const OrderPage = lazy(load.order);
+const NewOrder = lazy(load.newOrder);
+const Sites = lazy(load.sites);
+const SitePage = lazy(load.site);
+const Links = lazy(load.links);
+const LinkPage = lazy(load.link);
+const Routes = lazy(load.routes);
+
+const REST_AFTER_MS = 3_000;
+
+function usePagesAhead(): void {
+  useEffect(() => {
+    const timer = setTimeout(() => Object.values(load).forEach((one) => void one().catch(() => undefined)), REST_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, []);
+}
 
 export function App(): ReactNode {
   const session = useSession();
@@ -35,6 +56,7 @@ function Page(): ReactNode {
   const location = useLocation();
   const { t } = useI18n();
   const name = location.path.join("/");
+  usePagesAhead();
   useEffect(() => {
     document.title = [...location.path.slice().reverse(), t("app.name")].join(" · ");
   }, [location, t]);

@@ -38,7 +38,7 @@ impl App {
     fn tidy_limits(&self) {
         let (limits, stop) = (Arc::clone(&self.limits), self.desk.stopping());
         tokio::spawn(async move {
-            let mut timer = tokio::time::interval(Duration::from_secs(60));
+            let mut timer = tokio::time::interval(Duration::from_mins(1));
             loop {
                 tokio::select! {
                     () = stop.cancelled() => return,

@@ -149,7 +149,7 @@ impl<S: Store> Desk<S> {
     ) -> Result<Result<(), Conflict>, DeskError> {
         let now = self.now();
         let generation = order.generation + 1;
-        let due = self.due(&order.document, &plan);
+        let due = Self::due(&order.document, &plan);
         let later = due > now + SignedDuration::from_secs(2);
         let state = if later { OrderState::Held } else { OrderState::InProgress };
         let message = if later { format!("order is held until {due}") } else { "order is placed".to_owned() };
@@ -198,7 +198,7 @@ impl<S: Store> Desk<S> {
     }
 
     /// When provisioning has to begin so that everything has arrived at the plan's start.
-    fn due(&self, order: &Order, plan: &Plan) -> Timestamp {
+    fn due(order: &Order, plan: &Plan) -> Timestamp {
         let inbound = plan.flows.iter().filter(|l| {
             let flow = order.flows.get(l.flow as usize);
             l.volume_bytes > 0 && flow.is_some_and(|f| matches!(f.to, rhumb_model::order::End::Component(_)))
@@ -213,7 +213,7 @@ impl<S: Store> Desk<S> {
     /// An order that holds its devices and links enters its saga, if it is time.
     async fn begin_if_due(&self, order: OrderRecord) -> Result<(), DeskError> {
         let Some(plan) = order.plan.clone() else { return Ok(()) };
-        if self.due(&order.document, &plan) > self.now() {
+        if Self::due(&order.document, &plan) > self.now() {
             return Ok(());
         }
         let held = self.inner.store.holdings().await?;

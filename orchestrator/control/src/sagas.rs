@@ -7,7 +7,7 @@ use rhumb_provision::{
     Event, Goal, Saga, Stamp, Step, bill, desired,
     step::{PhaseLimit, step},
 };
-use rhumb_store::{Conflict, Intent, NewEvent, OrderChange, OrderRecord, Outcome, Store, UsageRecord};
+use rhumb_store::{Intent, NewEvent, OrderChange, OrderRecord, Outcome, Store, UsageRecord};
 use rhumb_wire::Report;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot};
@@ -204,34 +204,31 @@ impl<S: Store> Sagas<S> {
             }
             return;
         };
-        match outcomes.get(index) {
-            Some(Outcome::Changed { version }) => {
-                let Some(mut record) = this.after else { return };
-                record.version = *version;
-                if this.step.settled {
-                    self.live.remove(&this.order);
-                    self.publish_gone(&record, &this.step.saga, this.next);
-                    self.desk.inner.hub.place.notify_one();
-                } else {
-                    if this.step.desired_changed {
-                        self.publish(&record, this.next);
-                    }
-                    self.live.insert(this.order, record);
+        if let Some(Outcome::Changed { version }) = outcomes.get(index) {
+            let Some(mut record) = this.after else { return };
+            record.version = *version;
+            if this.step.settled {
+                self.live.remove(&this.order);
+                self.publish_gone(&record, &this.step.saga, this.next);
+                self.desk.inner.hub.place.notify_one();
+            } else {
+                if this.step.desired_changed {
+                    self.publish(&record, this.next);
                 }
-                self.desk.inner.hub.pulse(Pulse::Order(this.order));
+                self.live.insert(this.order, record);
             }
-            Some(Outcome::Refused(Conflict::Version(..) | Conflict::Final(_))) | None | Some(_) => {
-                tracing::warn!(order = %this.order, "order was changed elsewhere: taking it up again");
-                match self.desk.inner.store.order(this.order).await {
-                    Ok(Some(record)) if record.saga.is_some() => {
-                        self.live.insert(this.order, record);
-                    }
-                    Ok(_) => {
-                        self.live.remove(&this.order);
-                    }
-                    Err(error) => tracing::error!(%error, order = %this.order, "order could not be read"),
-                }
+            self.desk.inner.hub.pulse(Pulse::Order(this.order));
+            return;
+        }
+        tracing::warn!(order = %this.order, outcome = ?outcomes.get(index), "order was changed elsewhere: taking it up again");
+        match self.desk.inner.store.order(this.order).await {
+            Ok(Some(record)) if record.saga.is_some() => {
+                self.live.insert(this.order, record);
             }
+            Ok(_) => {
+                self.live.remove(&this.order);
+            }
+            Err(error) => tracing::error!(%error, order = %this.order, "order could not be read"),
         }
     }
 
@@ -246,7 +243,7 @@ impl<S: Store> Sagas<S> {
             .iter()
             .map(|n| NewEvent {
                 kind: n.kind.to_owned(),
-                phase: Some(saga.phase),
+                phase: Some(n.phase),
                 message: n.message.clone(),
                 detail: serde_json::json!({ "generation": saga.generation }),
             })

@@ -168,8 +168,8 @@ impl LinkFigure {
             *self = Self::first(sample);
             return;
         }
-        let (in_use, moved, counted_at) = (self.in_use, self.moved, self.counted_at);
-        *self = Self { in_use, moved, counted_at, ..Self::first(sample) };
+        let (in_use, counted_at, moved) = (self.in_use, self.counted_at, self.moved);
+        *self = Self { in_use, counted_at, moved, ..Self::first(sample) };
         if sample.received_at.duration_since(counted_at) < SHORTEST_WINDOW {
             return;
         }

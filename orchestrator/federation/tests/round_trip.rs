@@ -1,4 +1,5 @@
 //! An exported view, read back, is the view that was decided on.
+#![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
 use jiff::{SignedDuration, Timestamp};
 use petgraph::visit::EdgeRef;

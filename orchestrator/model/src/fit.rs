@@ -107,12 +107,11 @@ pub fn take(need: &Need, model: Option<&ModelName>, shape: &mut NodeShape) -> Op
 impl DeviceGroup {
     /// Takes a share of the partly taken device at `from`, or of a wholly free one.
     fn give(&mut self, from: Option<usize>, share: Share, memory: Bytes) {
-        let (free_share, free_memory) = match from {
-            Some(at) => self.partial.remove(at),
-            None => {
-                self.free -= 1;
-                (WHOLE, self.memory)
-            }
+        let (free_share, free_memory) = if let Some(at) = from {
+            self.partial.remove(at)
+        } else {
+            self.free -= 1;
+            (WHOLE, self.memory)
         };
         let rest = (free_share - share.thousandths() as u16, free_memory.saturating_sub(memory));
         // a device without free share or free memory is wholly taken

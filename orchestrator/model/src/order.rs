@@ -317,6 +317,7 @@ impl<'de> Deserialize<'de> for End {
     }
 }
 
+#[allow(clippy::struct_excessive_bools)] // they are the document's keys
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {

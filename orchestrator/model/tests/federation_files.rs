@@ -1,4 +1,5 @@
 //! What can be wrong in a federation file, and what the answer says.
+#![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
 use rhumb_model::{FederationFile, Ratio, money::Amount, name::LinkId};
 

@@ -1,4 +1,5 @@
 //! What a tenant can get wrong in an order, and what the answer says.
+#![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
 use rhumb_model::{DocumentError, Order};
 

@@ -1,4 +1,5 @@
 //! The documents that ship with the project are sound.
+#![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
 use rhumb_model::{FederationFile, Order, order::End};
 use std::{fs, path::PathBuf};

@@ -126,7 +126,8 @@ impl<'p, 'a> Compute<'p, 'a> {
 
     pub fn may_wait(&self) -> bool {
         let p = self.problem;
-        p.deadline.is_some() && p.value == Ratio::from_integer(0) && p.window.is_none() && !self.flat
+        let valued = p.request.order.terms.value_per_hour.is_some();
+        p.deadline.is_some() && !valued && p.window.is_none() && !self.flat
     }
 
     /// The cheapest start that `carried` allows, the earliest of equals. `None`: no start meets the terms.

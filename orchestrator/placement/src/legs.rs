@@ -114,7 +114,8 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize) -> Vec<Ser
         }
         let serves = problem.parts[part].serves;
         let room: Vec<u64> = list.iter().map(|(_, n)| serves.saturating_mul(u64::from(*n))).collect();
-        let mut fill = Fill { sites: list, found: BTreeSet::new(), most };
+        let steps = problem.streams.iter().map(|s| steps(problem, s)).collect();
+        let mut fill = Fill { sites: list, steps, found: BTreeSet::new(), most };
         for order in orders(streams.len()) {
             let streams: Vec<(usize, u64)> = order.iter().map(|i| streams[*i]).collect();
             fill.next(&streams, 0, room.clone(), vec![Vec::new(); problem.streams.len()]);
@@ -133,6 +134,21 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize) -> Vec<Ser
     ways.into_iter().collect()
 }
 
+/// Demand that a link's free capacity just carries, for each distinct capacity below the stream's whole rate.
+fn steps(problem: &Problem, stream: &Stream) -> Vec<u64> {
+    let (Some(rate), Some(demand)) = (stream.kbps.filter(|r| *r > 0), stream.demand) else { return Vec::new() };
+    if problem.relax.bandwidth {
+        return Vec::new();
+    }
+    let carried = |step: &u64| (u128::from(*step) * u128::from(demand) / u128::from(rate)) as u64;
+    let below = problem.net.steps().iter().filter(|s| **s < rate);
+    let mut steps: Vec<u64> = below.map(carried).filter(|d| *d > 0).collect();
+    steps.dedup();
+    // the widest links first: a finer split is tried only while there is room for more ways
+    steps.reverse();
+    steps
+}
+
 /// The orders in which a few flows are served; of many only their own.
 fn orders(n: usize) -> Vec<Vec<usize>> {
     match n {
@@ -145,6 +161,8 @@ fn orders(n: usize) -> Vec<Vec<usize>> {
 
 struct Fill<'a> {
     sites: &'a [(usize, u32)],
+    /// By stream: amounts at which a link is full.
+    steps: Vec<Vec<u64>>,
     found: BTreeSet<Served>,
     most: usize,
 }
@@ -169,14 +187,17 @@ impl Fill<'_> {
             if used & bit != 0 || room[site] == 0 {
                 continue;
             }
-            let given = left.min(room[site]);
-            let mut room = room.clone();
-            room[site] -= given;
-            let mut served = served.clone();
-            served[stream].push((self.sites[site].0, given));
-            let mut streams = streams.to_vec();
-            streams[0].1 = left - given;
-            self.next(&streams, used | bit, room, served);
+            let all = left.min(room[site]);
+            let part: Vec<u64> = self.steps[stream].iter().copied().filter(|s| *s < all).collect();
+            for given in [all].into_iter().chain(part) {
+                let mut room = room.clone();
+                room[site] -= given;
+                let mut served = served.clone();
+                served[stream].push((self.sites[site].0, given));
+                let mut streams = streams.to_vec();
+                streams[0].1 = left - given;
+                self.next(&streams, used | bit, room, served);
+            }
         }
     }
 }

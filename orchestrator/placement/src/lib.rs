@@ -18,6 +18,7 @@ mod bound;
 mod cost;
 mod counterfactual;
 pub mod decision;
+pub mod generate;
 mod joint;
 mod legs;
 mod network;

@@ -122,6 +122,11 @@ impl Network {
         Self { edges, scale, leaving, entering, steps }
     }
 
+    /// Every distinct free capacity, ascending, in kbit/s.
+    pub fn steps(&self) -> &[u64] {
+        &self.steps
+    }
+
     pub fn points(&self) -> usize {
         self.leaving.first.len() - 1
     }

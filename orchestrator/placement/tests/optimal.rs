@@ -15,7 +15,7 @@ const SUBMIT: &str = "2026-11-30T12:17:00Z";
 type LinkSpec = (usize, usize, u64, u64, u64, u64, u8, bool);
 
 fn link() -> impl Strategy<Value = LinkSpec> {
-    (0_usize..5, 0_usize..5, 1_u64..8, 1_u64..30, 0_u64..40, 0_u64..40, 0_u8..4, any::<bool>())
+    (0_usize..5, 0_usize..5, 1_u64..7, 1_u64..30, 0_u64..40, 0_u64..40, 0_u8..4, any::<bool>())
 }
 
 #[derive(Debug, Clone)]
@@ -26,17 +26,19 @@ struct SiteSpec {
     nodes: Vec<(bool, u32)>,
     window: Option<(u8, u8)>,
     abroad: bool,
+    /// Holds data only, where it holds data.
+    bare: bool,
 }
 
 fn site() -> impl Strategy<Value = SiteSpec> {
     let nodes = prop::collection::vec((any::<bool>(), 1_u32..4), 1..3);
     let window = prop::option::weighted(0.3, (0_u8..24, 0_u8..24));
-    (10_u64..60, 5_u64..40, 0_u64..5, nodes, window, prop::bool::weighted(0.2))
-        .prop_map(|(h, a, cpu, nodes, window, abroad)| SiteSpec { h, a, cpu, nodes, window, abroad })
+    (10_u64..60, 5_u64..40, 0_u64..5, nodes, window, prop::bool::weighted(0.2), any::<bool>())
+        .prop_map(|(h, a, cpu, nodes, window, abroad, bare)| SiteSpec { h, a, cpu, nodes, window, abroad, bare })
 }
 
 fn federation() -> impl Strategy<Value = Value> {
-    (prop::collection::vec(site(), 2..5), prop::collection::vec(link(), 2..7)).prop_map(|(sites, links)| {
+    (prop::collection::vec(site(), 2..5), prop::collection::vec(link(), 3..8)).prop_map(|(sites, links)| {
         let points: Vec<String> = (0..sites.len()).map(|i| format!("s{i}")).chain(["t0".to_owned()]).collect();
         let list: Vec<Value> = sites
             .iter()
@@ -55,7 +57,7 @@ fn federation() -> impl Strategy<Value = Value> {
                     .collect();
                 json!({"name": format!("s{i}"), "jurisdiction": if s.abroad { "SG" } else { "CN" },
                     "prices": {"H100": format!("{}.37 CNY", s.h), "A100": format!("{} CNY", s.a), "cpu": format!("0.{} CNY", s.cpu), "windows": windows},
-                    "nodes": nodes})
+                    "nodes": if s.bare && i < 2 { json!([]) } else { json!(nodes) }})
             })
             .collect();
         let links: Vec<Value> = links
@@ -218,7 +220,7 @@ fn policy() -> Policy {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 20000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_plan_is_the_cheapest_that_there_is(file in federation(), spec in order()) {
@@ -230,6 +232,7 @@ proptest! {
         let request = Request::new(&order, submit);
         let decision = decide(&view, &request, &policy);
         let expected = brute::best(&view, &order, submit, policy.staging_max.kbps());
+        if std::env::var_os("COUNT").is_some() { match &decision.outcome { Ok(p) => println!("PLAN {:?} legs={} sites={} nodes={}", spec.flow, p.flows.iter().filter(|l| !l.path.is_empty()).count(), p.components.iter().map(|c| c.assignments.len()).sum::<usize>(), decision.stats.nodes), Err(r) => println!("REFUSED {:?} {:?}", spec.flow, r.iter().map(|r| r.reason).collect::<Vec<_>>()) } }
         match (&decision.outcome, expected) {
             (Ok(plan), Some(best)) => {
                 prop_assert_eq!(i128::from(plan.cost.total_micros), best.total, "{:?}\n{:?}", plan, best);

@@ -34,6 +34,8 @@ pub struct PhaseLimit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     pub kind: &'static str,
+    /// The phase that it was written in.
+    pub phase: Phase,
     pub message: String,
 }
 
@@ -85,7 +87,7 @@ pub fn step(before: &Saga, event: Event, now: Timestamp, next: Stamp) -> Step {
 
 impl Stepper {
     fn note(&mut self, kind: &'static str, message: impl Into<String>) {
-        self.notes.push(Note { kind, message: message.into() });
+        self.notes.push(Note { kind, phase: self.saga.phase, message: message.into() });
     }
 
     fn enter(&mut self, phase: Phase) {

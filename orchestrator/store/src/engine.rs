@@ -213,8 +213,17 @@ impl<E: Engine> Store for E {
     }
 }
 
+/// A server that only reads, such as one that was switched over, is as good as none.
 async fn ping(session: &mut Session<'_>) -> Result<(), Fault> {
-    session.all("SELECT 1 AS one", vec![]).await?;
+    let writable = match session.dialect() {
+        Dialect::Sqlite => session.all("SELECT 1 AS one", vec![]).await?,
+        Dialect::Postgres => {
+            session.all("SELECT 1 AS one WHERE current_setting('transaction_read_only') = 'off'", vec![]).await?
+        }
+    };
+    if writable.is_empty() {
+        return Err(Fault::Sql(sqlx::Error::Io(std::io::Error::other("the server is read-only"))));
+    }
     Ok(())
 }
 

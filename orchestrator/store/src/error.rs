@@ -76,6 +76,13 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Such as a server that has become read-only: another connection may reach a better one.
+    pub(crate) fn spoils_connection(&self) -> bool {
+        matches!(self, Self::Sql(error) if is_passing(error)) && !self.is_serialization()
+    }
+}
+
 pub(crate) fn sql_error(operation: &'static str, error: sqlx::Error) -> StoreError {
     if is_passing(&error) {
         StoreError::Unavailable { operation, source: Box::new(error) }

@@ -99,13 +99,13 @@ impl OrderChange {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Intent {
-    /// A new order, durable with its first event; with the idempotency key's answer if there was one.
+    /// A new order, durable with its first event; with the idempotency key's answer if there was one. Gives `Changed`.
     AcceptOrder {
         record: Box<OrderRecord>,
         event: NewEvent,
         idempotency: Option<crate::IdempotencyRecord>,
     },
-    /// Holds devices and link capacity for an order's generation and applies the change, or nothing.
+    /// Holds devices and link capacity for an order's generation and applies the change, or nothing. Gives `Reserved`.
     Reserve {
         order: OrderId,
         generation: u64,
@@ -113,13 +113,15 @@ pub enum Intent {
         change: Box<OrderChange>,
     },
     Change(Box<OrderChange>),
-    /// A binding quote with what it holds, or nothing; a quote without a reservation is not binding.
+    /// A binding quote with what it holds (gives `Reserved`, version 0), or nothing; a quote without a reservation is not
+    /// binding (gives `Done`).
     OfferQuote {
         record: Box<QuoteRecord>,
         reservation: Option<Reservation>,
         idempotency: Option<crate::IdempotencyRecord>,
     },
-    /// Makes a binding, unexpired quote an order: its holdings become the order's generation 1.
+    /// Makes a binding, unexpired quote of the order's tenant an order: its holdings become the order's generation 1. Gives
+    /// `Reserved`.
     AcceptQuote {
         quote: QuoteId,
         at: Timestamp,
@@ -127,7 +129,7 @@ pub enum Intent {
         events: Vec<NewEvent>,
         idempotency: Option<crate::IdempotencyRecord>,
     },
-    /// Ends a quote and gives back what it holds.
+    /// Ends a quote and gives back what it holds; one that became an order is refused with `Conflict::Quote`.
     EndQuote {
         quote: QuoteId,
         at: Timestamp,
@@ -142,7 +144,7 @@ pub enum Intent {
         site: SiteName,
         nodes: Vec<NodeRecord>,
     },
-    /// Last report of a point: refused if `(boot, seq)` is not newer.
+    /// Last report of a point: of the same boot `seq` must rise, and a boot that another one has followed is over.
     Heard {
         point: SiteName,
         boot: uuid::Uuid,
@@ -154,6 +156,7 @@ pub enum Intent {
         draining: bool,
     },
     PutToken(TokenRecord),
+    /// Each byte once, up to 4 MiB per order; text of an unknown order is ignored.
     AppendLogs(Vec<LogRecord>),
     /// Stores an answer, or the claim to give one, under its key without another change. The first answer stays; a claim
     /// becomes its answer; a claim of a minute ago may be claimed anew.

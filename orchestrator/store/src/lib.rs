@@ -42,10 +42,12 @@ type Answer<T> = Result<T, StoreError>;
 /// What the control plane asks of durable state. Reads see every commit that was answered before.
 pub trait Store: Clone + Send + Sync + 'static {
     /// One outcome per intent, in order. Concurrent callers are grouped into one transaction where the backend gains by it.
+    /// It goes on if the caller goes away. An error leaves none of the intents, except that after `Unavailable` all of them
+    /// may be there: read again before trying again.
     fn commit(&self, intents: Vec<Intent>) -> impl Future<Output = Answer<Vec<Outcome>>> + Send;
 
     fn order(&self, id: OrderId) -> impl Future<Output = Answer<Option<OrderRecord>>> + Send;
-    /// Newest first, keyset pages.
+    /// Newest first, keyset pages of at most 200.
     fn orders(&self, filter: &OrderFilter) -> impl Future<Output = Answer<Page<OrderRecord>>> + Send;
     /// Every order that is not in a final state, oldest first.
     fn live_orders(&self) -> impl Future<Output = Answer<Vec<OrderRecord>>> + Send;
@@ -56,7 +58,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         after: u64,
         limit: u32,
     ) -> impl Future<Output = Answer<Vec<EventRecord>>> + Send;
-    /// All events after the global sequence number, for the stream.
+    /// All events after the global sequence number, for the stream, at most 1,000: nothing appears behind what was returned.
+    /// In PostgreSQL an event may come a moment after its commit was answered, while older transactions are open.
     fn events_since(&self, seq: u64, limit: u32) -> impl Future<Output = Answer<Vec<EventRecord>>> + Send;
     fn last_event(&self) -> impl Future<Output = Answer<u64>> + Send;
 
@@ -79,6 +82,6 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Raises and returns the leadership epoch; called once when an orchestrator starts.
     fn next_epoch(&self) -> impl Future<Output = Answer<u64>> + Send;
-    /// Cheap liveness of the database, for readiness.
+    /// Whether the database is there and takes writes, for readiness.
     fn ping(&self) -> impl Future<Output = Answer<()>> + Send;
 }

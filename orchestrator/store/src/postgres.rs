@@ -159,7 +159,7 @@ async fn once(mut lease: Lease, intents: &[Intent]) -> Result<Vec<Outcome>, Faul
     let mut session = lease.start().map_err(|e| Fault::Sql(sqlx::Error::Protocol(e.to_string())))?;
     // see `read::settled`: the lock is named by the last number drawn, in a range of its own
     session
-        .plain(if false && intents.iter().any(apply::writes_events) {
+        .plain(if intents.iter().any(apply::writes_events) {
             concat!(
                 "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared(5929000000000000000 + ",
                 "CASE WHEN is_called THEN last_value ELSE 0 END) FROM events_seq_seq"
@@ -179,7 +179,7 @@ async fn once(mut lease: Lease, intents: &[Intent]) -> Result<Vec<Outcome>, Faul
             Ok(outcomes)
         }
         Err(fault) => {
-            if session.plain("ROLLBACK").await.is_ok() {
+            if session.plain("ROLLBACK").await.is_ok() && !fault.spoils_connection() {
                 lease.finish();
             }
             match fault {

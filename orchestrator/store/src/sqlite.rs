@@ -14,7 +14,7 @@ use sqlx::{
     ConnectOptions as _, Connection as _, SqliteConnection, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
-use std::{path::Path, time::Duration};
+use std::{os::unix::fs::OpenOptionsExt as _, path::Path, time::Duration};
 use tokio::sync::{mpsc, oneshot};
 
 /// Most callers in one transaction.
@@ -50,6 +50,9 @@ impl SqliteStore {
     /// Opens the file, makes it if it is missing, and brings its schema up to date. Must be called within a Tokio runtime.
     pub async fn open(path: impl AsRef<Path>) -> Answer<Self> {
         const OPERATION: &str = "opening the database file";
+        // its journals get the same mode
+        let file = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path.as_ref());
+        file.map_err(|e| sql_error(OPERATION, sqlx::Error::Io(e)))?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)

@@ -6,8 +6,7 @@ use rustix::{
 };
 use std::{
     collections::BTreeSet,
-    fs,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 use uuid::Uuid;
@@ -101,8 +100,7 @@ fn find(traces: Traces) -> Vec<i32> {
 
 /// By the mark in its environment, or by group and session together where it changed its environment.
 fn belongs(stat: Stat, traces: Traces) -> bool {
-    !stat.dead
-        && ((traces.group == Some(stat.group) && stat.session == traces.session) || marked(stat.pid, traces.run))
+    !stat.dead && ((traces.group == Some(stat.group) && stat.session == traces.session) || marked(stat.pid, traces.run))
 }
 
 fn marked(pid: i32, run: Uuid) -> bool {

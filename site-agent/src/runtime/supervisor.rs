@@ -220,7 +220,10 @@ fn demand(folder: &Folder) -> Option<Demand> {
     let hold: Hold = folder.hold().ok().flatten()?;
     hold.is_over(now).then(|| {
         let left = Duration::from_micros(hold.kill_at.since(now));
-        Demand { why: "the lease ended without word from the orchestrator".into(), kill_at: Some(Instant::now() + left) }
+        Demand {
+            why: "the lease ended without word from the orchestrator".into(),
+            kill_at: Some(Instant::now() + left),
+        }
     })
 }
 

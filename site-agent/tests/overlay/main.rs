@@ -1,0 +1,7 @@
+//! The overlay on real sockets: chains of overlays in one process, with taps between them that can look and cut.
+
+mod admission;
+mod harness;
+mod links;
+mod stream;
+mod transfer;

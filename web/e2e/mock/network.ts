@@ -66,6 +66,7 @@ function devicesOf(sketch: Sketch, node: number) {
       island: sketch.islands === null ? null : Math.floor(index / sketch.islands),
       health: sketch.name === "beijing-1" && node === 1 && index === 5 ? "failed" : "ok",
       order: held,
+      share: held ? 1000 : 0,
     };
   });
 }
@@ -109,9 +110,9 @@ export function makeSites(): MockSite[] {
 }
 
 export const TRANSIT = [
-  { name: "pop-xian", place: { lat: 34.34, lon: 108.94 }, relay: true, jurisdiction: "CN", observed_age_ms: 700, stale: false },
-  { name: "pop-hongkong", place: { lat: 22.32, lon: 114.17 }, relay: true, jurisdiction: "HK", observed_age_ms: 650, stale: false },
-  { name: "pop-marseille", place: { lat: 43.3, lon: 5.37 }, relay: false, jurisdiction: "FR", observed_age_ms: null, stale: false },
+  { name: "pop-xian", state: "ready", place: { lat: 34.34, lon: 108.94 }, relay: true, jurisdiction: "CN", observed_age_ms: 700, stale: false },
+  { name: "pop-hongkong", state: "ready", place: { lat: 22.32, lon: 114.17 }, relay: true, jurisdiction: "HK", observed_age_ms: 650, stale: false },
+  { name: "pop-marseille", state: "never_seen", place: { lat: 43.3, lon: 5.37 }, relay: false, jurisdiction: "FR", observed_age_ms: null, stale: false },
 ];
 
 interface Cable {
@@ -169,7 +170,8 @@ function linkOf(cable: Cable, id: string, from: string, to: string): MockLink {
     available_kbps: measured === null ? null : capacity - reserved,
     reserved_kbps: reserved,
     age_ms: opaque ? null : lost ? 420_000 : 1_200,
-    stale: lost,
+    // As the server does: what was never measured is stale as well.
+    stale: lost || opaque,
     estimated: opaque,
     provider: cable.provider,
     per_gb_micros: 20_000,
@@ -190,10 +192,13 @@ export const REGIONS = [
 ];
 
 export const METRICS = {
-  utilisation_pct: 37.4,
-  queue_s: { mean: 4.2, p50: 1.1, p99: 38 },
-  completion_s: { mean: 64.8, p50: 51, p99: 214 },
+  utilisation_pct: 12.9,
+  queue_s_mean: 4.2,
+  completion_s_mean: 64.8,
   cost_per_accelerator_hour_micros: 19_840_000,
+  accelerators_total: 194,
+  accelerators_held: 25,
+  orders: 3,
   currency: "CNY",
 };
 

@@ -112,11 +112,11 @@ export function explain(order: MockOrder) {
   }
   const sites = SITES.map((site) => {
     if (site === "shanghai-1" || site === "beijing-1") return { site, verdict: "chosen", delta_micros: 0, reason: null };
-    if (site === "guiyang-1") return { site, verdict: "dearer", delta_micros: 2_410_000, reason: null };
-    if (site === "singapore-1") return { site, verdict: "dearer", delta_micros: 8_925_000, reason: null };
+    if (site === "guiyang-1") return { site, verdict: "dearer", delta_micros: 2_410_000, delta: cost(2_700_000, 10_000, 0, -300_000) };
+    if (site === "singapore-1") return { site, verdict: "dearer", delta_micros: 8_925_000, delta: cost(6_400_000, 2_500_000, 25_000, 0) };
     if (site === "frankfurt-1") return { site, verdict: "refused", delta_micros: null, reason: { reason: "latency", flow: 1, needed: "5 ms", free: "71.8 ms" } };
     if (site === "tokyo-1") return { site, verdict: "refused", delta_micros: null, reason: { reason: "draining", component: null, needed: null, free: null } };
-    if (site === "oregon-1") return { site, verdict: "refused", delta_micros: null, reason: { reason: "stale", needed: { age_ms: 60_000 }, free: { age_ms: 418_000 } } };
+    if (site === "oregon-1") return { site, verdict: "refused", delta_micros: null, reason: { reason: "stale", needed: "60s", free: "418s" } };
     return { site, verdict: "refused", delta_micros: null, reason: { reason: "model", component: "trainer", needed: "H100 or A100", free: "L40S" } };
   });
   return { ...order, sites, would_fit_if: [] };
@@ -148,12 +148,13 @@ export const USAGE = {
   currency: "CNY",
 };
 
-export const LOGS = Array.from({ length: 14 }, (_, step) => ({
-  at: at(13 + step * 5),
-  component: step % 5 === 4 ? "feeder" : "trainer",
-  site: "shanghai-1",
-  stream: step === 9 ? "stderr" : "stdout",
-  line: step === 9 ? "warning: gradient norm 41.2 clipped to 1.0" : `step ${step * 20} loss ${(4.2 / (1 + step * 0.3)).toFixed(3)}`,
+/** Chunks end where they were cut, not where lines do. */
+export const LOGS = ["step 0 loss 4.200\nstep 20 lo", "ss 3.231\nstep 40 loss 2.625\n", "warning: gradient norm 41.2 clipped to 1.0\n"].map((text, index) => ({
+  generation: 1,
+  component: index === 2 ? "feeder" : "trainer",
+  replica: 0,
+  offset: index * 30,
+  text,
 }));
 
 export { SERVICE_PLAN, TRAINING_PLAN };

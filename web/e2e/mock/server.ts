@@ -1,5 +1,6 @@
 // A stand-in for the server: serves the built console under its content security policy, and answers from the
 // figures beside it. Tests reach into it to change states, send events and take it off the line.
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { extname, join, normalize } from "node:path";
@@ -9,8 +10,11 @@ import { eventsOf, explain, LOGS, makeOrders, type MockOrder, SERVICE_PLAN, USAG
 
 export const TOKEN = "mock-token";
 const DIST = join(import.meta.dirname, "..", "..", "dist");
-const POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:";
+const POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
 const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+
+/** As strict as the server: a query with an unknown name is refused. */
+const QUERIES: Record<string, string[]> = { orders: ["state", "name", "cursor", "limit"], routes: ["all"] };
 
 interface Event {
   id: number;
@@ -37,6 +41,7 @@ export class Mock {
   }
 
   async start(port = 0): Promise<string> {
+    if (!existsSync(join(DIST, "index.html"))) throw new Error("there is no built console in dist: run `npm run build` first");
     await new Promise<void>((resolve) => this.server.listen(port, "127.0.0.1", resolve));
     this.beat = setInterval(() => this.measure(), 2_000);
     const address = this.server.address();
@@ -59,11 +64,15 @@ export class Mock {
     this.down = false;
   }
 
-  send(event: string, data: unknown): void {
-    const id = this.events.length + 1;
-    const text = `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
-    this.events.push({ id, text });
+  /** As the server does: only the entries of orders' histories have numbers; the rest is what is so now. */
+  private write(event: string, data: string, id?: number): void {
+    const text = `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${data}\n\n`;
+    if (id !== undefined) this.events.push({ id, text });
     for (const stream of this.streams) stream.write(text);
+  }
+
+  send(event: string, data: unknown): void {
+    this.write(event, JSON.stringify(data));
   }
 
   get listeners(): number {
@@ -77,7 +86,9 @@ export class Mock {
 
   setOrder(id: string, change: Partial<MockOrder>): void {
     this.orders = this.orders.map((order) => (order.id === id ? { ...order, ...change } : order));
-    this.send("order", this.orders.find((order) => order.id === id));
+    const text = JSON.stringify({ order: id, kind: "x" });
+    this.write("event", text, this.events.length + 1);
+    this.write("order", JSON.stringify(this.orders.find((order) => order.id === id)));
   }
 
   setSite(name: string, change: Partial<MockSite>): void {
@@ -120,7 +131,8 @@ export class Mock {
       this.openStream(request, response);
       return;
     }
-    if (request.method === "POST") this.post(url, request, await bodyOf(request), response);
+    if (request.method === "DELETE" && url.pathname.startsWith("/v1/quotes/")) response.writeHead(204).end();
+    else if (request.method === "POST") this.post(url, request, await bodyOf(request), response);
     else if (request.method === "DELETE") this.cancel(url, request, response);
     else this.get(url, response);
   }
@@ -137,15 +149,20 @@ export class Mock {
 
   private get(url: URL, response: ServerResponse): void {
     const [, , noun, id, part] = url.pathname.split("/").map(decodeURIComponent);
+    const unknown = [...url.searchParams.keys()].find((name) => !(part ? ["after", "limit"] : (QUERIES[noun ?? ""] ?? [])).includes(name));
+    if (unknown !== undefined) {
+      problem(response, 400, "the request is malformed", `unknown field ${unknown}`);
+      return;
+    }
     const order = noun === "orders" && id ? this.orders.find((one) => one.id === id) : undefined;
     if (noun === "orders" && id && !order) problem(response, 404, "no such order", id);
-    else if (order) json(response, this.orderPart(order, part), `"${String(order["updated"])}"`);
+    else if (order) json(response, this.orderPart(order, part, url.searchParams.get("after")), `"${String(order["updated"])}"`);
     else if (noun === "orders") {
       const state = url.searchParams.get("state");
       json(response, { items: this.orders.filter((one) => !state || one.state === state), next: null });
     } else if (noun === "metrics") json(response, METRICS);
     else {
-      const lists: Record<string, { name?: string; id?: string }[]> = {
+      const lists: Record<string, { name?: string; id?: string; order?: string }[]> = {
         sites: this.sites,
         links: this.links,
         transit: TRANSIT,
@@ -160,10 +177,13 @@ export class Mock {
     }
   }
 
-  private orderPart(order: MockOrder, part: string | undefined): unknown {
+  private orderPart(order: MockOrder, part: string | undefined, after: string | null): unknown {
     if (part === "explain") return explain(order);
     if (part === "events") return { items: eventsOf(order), next: null };
-    if (part === "logs") return { items: order["plan"] ? LOGS : [], next: null };
+    if (part === "logs") {
+      const rest = order["plan"] && after === "0" ? LOGS : [];
+      return { items: rest, next: rest.length > 0 ? String(rest.reduce((sum, chunk) => sum + chunk.text.length, 0)) : null };
+    }
     if (part === "usage") return order["plan"] ? USAGE : { items: [], total_micros: 0, currency: "CNY" };
     return order;
   }
@@ -171,18 +191,27 @@ export class Mock {
   private routes() {
     const running = this.orders.find((order) => order.name === "corpus-pretrain");
     if (running?.state !== "inProgress") return [];
-    return ["sh-bj", "sh-bj~"].map((link, index) => ({
-      id: `route-${index}`,
-      order: running.id,
-      flow: 1,
-      from_site: index === 0 ? "shanghai-1" : "beijing-1",
-      to_site: index === 0 ? "beijing-1" : "shanghai-1",
-      path: [link],
-      rate_kbps: 50_000,
-      state: "active",
-      provider: "overlay",
-      bytes: 412_400_000,
-    }));
+    return ["sh-bj", "sh-bj~"].map((link, leg) => {
+      const [from = "", to = ""] = leg === 0 ? ["shanghai-1", "beijing-1"] : ["beijing-1", "shanghai-1"];
+      return {
+        order: running.id,
+        order_name: running.name,
+        generation: 1,
+        leg,
+        flow: 1,
+        from,
+        to,
+        path: [link],
+        provider: "overlay",
+        encrypted: leg === 1,
+        rate_kbps: 50_000,
+        state: "active",
+        hops: [
+          { point: from, bytes: 412_900_000 },
+          { point: to, bytes: 412_400_000 },
+        ],
+      };
+    });
   }
 
   private post(url: URL, request: IncomingMessage, body: unknown, response: ServerResponse): void {

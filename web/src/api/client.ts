@@ -82,16 +82,10 @@ export async function read(path: ReadPath, params: Parameters = {}, signal?: Abo
   return (await call({ method: "GET", path, init: { params, signal } })).data;
 }
 
-/** A read whose body is text, or JSON sent as text. */
-export async function readText(path: ReadPath, params: Parameters, signal?: AbortSignal): Promise<string> {
-  const { data } = await call({ method: "GET", path, init: { params, signal, parseAs: "text" } });
-  return typeof data === "string" ? data : "";
-}
-
 /** Asks with a token that is not in use yet; a refusal does not end the session. */
 export async function tryToken(token: string): Promise<void> {
   const path: ReadPath = "/v1/sites";
-  const init = { params: { query: { limit: 1 } }, headers: { Authorization: `Bearer ${token}` } };
+  const init = { headers: { Authorization: `Bearer ${token}` } };
   await call({ method: "GET", path, init, onRefusedToken: "keep" });
 }
 
@@ -120,4 +114,10 @@ export async function cancelOrder(id: string): Promise<void> {
       if (!(error instanceof Refused && error.status === 412) || tries === MAX_CANCEL_TRIES) throw error;
     }
   }
+}
+
+/** Gives back what a quote holds; it would end by itself, so that a failure is no matter. */
+export async function releaseQuote(id: string): Promise<void> {
+  const path = "/v1/quotes/{id}" satisfies PathsWithMethod<paths, "delete">;
+  await call({ method: "DELETE", path, init: { params: { path: { id } }, keepalive: true } }).catch(() => undefined);
 }

@@ -5,10 +5,10 @@ import { createContext, type ReactNode, useContext, useEffect, useMemo, useState
 
 import { useI18n } from "../i18n";
 import { currentToken, signOut } from "../session";
-import { mergeBy, mergeOrder, type OrderPages, stamp } from "./merge";
+import { judged, mergeBy, mergeOrder, type OrderPages, placed, stamp } from "./merge";
 import { forgetSeries, record } from "./series";
 import { openStream, type StreamStatus } from "./stream";
-import type { Link, Order, Received, Site } from "./types";
+import type { Link, Order, Received, Site, Transit } from "./types";
 
 interface Live {
   status: StreamStatus;
@@ -74,8 +74,23 @@ function apply(client: QueryClient, event: string, data: string, say: (what: Say
   if (event === "order") applyOrders(client, items as Order[], say);
   else if (event === "site") applySites(client, items as Site[], say);
   else if (event === "link") applyLinks(client, items as Link[]);
-  else if (event === "route") void client.invalidateQueries({ queryKey: ["routes"] });
-  else if (event === "reset") void client.invalidateQueries();
+  else if (event === "transit") applyTransit(client, items as Transit[]);
+  else if (event === "event") applyHistory(client, items as { order?: string }[]);
+  else if (event === "route") soon(client, ["routes"]);
+}
+
+/** A burst of events asks for one read, not for one each. */
+const SOON_MS = 250;
+const waiting = new Set<string>();
+
+function soon(client: QueryClient, queryKey: string[]): void {
+  const name = JSON.stringify(queryKey);
+  if (waiting.has(name)) return;
+  waiting.add(name);
+  setTimeout(() => {
+    waiting.delete(name);
+    void client.invalidateQueries({ queryKey });
+  }, SOON_MS);
 }
 
 function applyOrders(client: QueryClient, orders: Order[], say: (what: Say) => void): void {
@@ -85,26 +100,36 @@ function applyOrders(client: QueryClient, orders: Order[], say: (what: Say) => v
     }
     const known = client.getQueryData<Received<Order>>(["order", order.id]);
     if (known) client.setQueryData(["order", order.id], { ...known, ...order });
-    for (const part of ["explain", "events", "usage"]) void client.invalidateQueries({ queryKey: ["order", order.id, part] });
+    for (const part of ["explain", "events", "usage"]) soon(client, ["order", order.id, part]);
     say({ what: "order", order: known ? { ...known, ...order } : order });
   }
-  void client.invalidateQueries({ queryKey: ["routes"] });
+  soon(client, ["routes"]);
+  soon(client, ["metrics"]);
+}
+
+function applyHistory(client: QueryClient, entries: { order?: string }[]): void {
+  for (const { order } of entries) if (order) soon(client, ["order", order, "events"]);
+}
+
+function applyTransit(client: QueryClient, points: Transit[]): void {
+  const before = client.getQueryData<Received<Transit>[]>(["transit"]);
+  if (before) client.setQueryData(["transit"], mergeBy(before, stamp(points.map(placed)), (point) => point.name));
 }
 
 function applySites(client: QueryClient, sites: Site[], say: (what: Say) => void): void {
-  const changes = stamp(sites.filter((site) => typeof site.name === "string"));
+  const changes = stamp(sites.filter((site) => typeof site.name === "string").map(placed));
   const before = client.getQueryData<Received<Site>[]>(["sites"]);
   if (before) client.setQueryData(["sites"], mergeBy(before, changes, (site) => site.name));
   for (const site of changes) {
-    const known = client.getQueryData<Received<Site>>(["site", site.name]);
-    if (known) client.setQueryData(["site", site.name], { ...known, ...site });
+    // Read again rather than laid over: an event does not say whose order holds a device, an answer does.
+    soon(client, ["site", site.name]);
     const old = before?.find((one) => one.name === site.name);
     if (old && old.state !== site.state) say({ what: "site", site });
   }
 }
 
 function applyLinks(client: QueryClient, links: Link[]): void {
-  const changes = stamp(links.filter((link) => typeof link.id === "string"));
+  const changes = stamp(links.filter((link) => typeof link.id === "string").map(judged));
   const before = client.getQueryData<Received<Link>[]>(["links"]);
   const after = before ? mergeBy(before, changes, (link) => link.id) : changes;
   if (before) client.setQueryData(["links"], after);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
-import { parseLogs } from "./logs";
-import { mergeBy, mergeOrder, type OrderPages, stamp } from "./merge";
+import { addChunks, NO_LOGS } from "./logs";
+import { judged, mergeBy, mergeOrder, type OrderPages, placed, stamp } from "./merge";
 import type { Order } from "./types";
 
 const order = (id: string, state: string): Order => ({ id, name: id, state, created: "2026-01-01T00:00:00Z" });
@@ -36,13 +36,43 @@ describe("an order that changed", () => {
   });
 });
 
-describe("logs", () => {
-  test("come as a list", () => {
-    expect(parseLogs('{"items":[{"line":"a","stream":"stderr"},"b"],"next":null}')).toEqual([{ line: "a", stream: "stderr" }, { line: "b" }]);
+describe("output", () => {
+  const chunk = (replica: number, text: string) => ({ component: "web", replica, text });
+
+  test("cut anywhere comes together line by line, by replica", () => {
+    let logs = addChunks(NO_LOGS, [chunk(0, "one\ntw"), chunk(1, "uno\n")], "12");
+    expect(logs.lines.map((line) => line.text)).toEqual(["one", "tw", "uno"]);
+    logs = addChunks(logs, [chunk(0, "o\nthree"), chunk(1, "dos\n")], "24");
+    expect(logs.lines.map((line) => [line.source, line.text])).toEqual([
+      ["web.0", "one"],
+      ["web.0", "two"],
+      ["web.1", "uno"],
+      ["web.0", "three"],
+      ["web.1", "dos"],
+    ]);
+    expect(logs.after).toBe("24");
   });
 
-  test("or as plain text, even such that looks like JSON at its start", () => {
-    expect(parseLogs("[epoch 1] loss 2\n[epoch 2] loss 1\n")).toEqual([{ line: "[epoch 1] loss 2" }, { line: "[epoch 2] loss 1" }]);
-    expect(parseLogs("")).toEqual([]);
+  test("that has not grown stays what it was", () => {
+    const logs = addChunks(NO_LOGS, [chunk(0, "one\n")], "4");
+    expect(addChunks(logs, [], null)).toBe(logs);
   });
+
+  test("of a talkative order keeps its newest lines", () => {
+    const logs = addChunks(NO_LOGS, [chunk(0, "x\n".repeat(6_000) + "last\n")], "1");
+    expect(logs.lines).toHaveLength(5_000);
+    expect(logs.lines.at(-1)?.text).toBe("last");
+  });
+});
+
+test("places are read from millionths of a degree, or from decimals that may be text", () => {
+  expect(placed({ lat_micro: 31_230_000, lon_micro: -121_470_000 })).toMatchObject({ place: { lat: 31.23, lon: -121.47 } });
+  expect(placed({ place: { lat: "1.5", lon: 2 } })).toMatchObject({ place: { lat: 1.5, lon: 2 } });
+  expect(placed({ place: null })).toEqual({ place: null });
+});
+
+test("a link that nothing measures is estimated, not stale", () => {
+  const link = { id: "a", from: "x", to: "y", configured_latency_us: 1, capacity_kbps: 1, stale: true };
+  expect(judged({ ...link, estimated: true }).stale).toBe(false);
+  expect(judged({ ...link, estimated: false }).stale).toBe(true);
 });

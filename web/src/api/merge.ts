@@ -1,5 +1,5 @@
 // How an event changes what has been read. Pure: lists in, lists out.
-import type { Order, Received } from "./types";
+import type { Link, Order, Received } from "./types";
 
 export function stamp<T extends object>(items: readonly T[], now: number = Date.now()): Received<T>[] {
   return items.map((item) => ({ ...item, received_at: now }));
@@ -34,4 +34,23 @@ export function mergeOrder(data: OrderPages, change: Received<Order>, filter: st
   const [first, ...rest] = pages;
   if (found || !fits || !first) return { ...data, pages };
   return { ...data, pages: [{ ...first, items: [change, ...first.items] }, ...rest] };
+}
+
+interface Placed {
+  /** Decimals too long for a number come as text. */
+  place?: { lat: number | string; lon: number | string } | null;
+  lat_micro?: number | null;
+  lon_micro?: number | null;
+}
+
+/** With its place as numbers, from millionths of a degree where those are given: they are exact. */
+export function placed<T extends object>(item: T & Placed): T {
+  const { lat_micro, lon_micro } = item;
+  if (typeof lat_micro === "number" && typeof lon_micro === "number") return { ...item, place: { lat: lat_micro / 1e6, lon: lon_micro / 1e6 } };
+  return item.place ? { ...item, place: { lat: Number(item.place.lat), lon: Number(item.place.lon) } } : item;
+}
+
+/** A link that nothing measures has no figure that could go stale. */
+export function judged<T extends Link>(link: T): T {
+  return link.estimated && link.stale ? { ...link, stale: false } : link;
 }

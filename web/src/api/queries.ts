@@ -1,15 +1,15 @@
 // What the pages ask for. Answers are given the thin shapes of types.ts here and nowhere else.
-import { QueryClient, useInfiniteQuery, useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { QueryClient, useInfiniteQuery, useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
 
-import { read, readText, Refused, type ReadPath } from "./client";
-import { parseLogs } from "./logs";
-import { stamp } from "./merge";
+import { read, Refused, type ReadPath } from "./client";
+import { addChunks, type Logs, NO_LOGS } from "./logs";
+import { judged, placed, stamp } from "./merge";
 import type {
   Dataset,
   Explanation,
   FourMetrics,
   Link,
-  LogLine,
+  LogChunk,
   Order,
   OrderEvent,
   Received,
@@ -44,12 +44,17 @@ export function makeQueryClient(): QueryClient {
   });
 }
 
-async function readAll<T>(path: ReadPath, params: { path?: Record<string, string> }, signal: AbortSignal): Promise<T[]> {
+interface ReadAll {
+  path?: Record<string, string>;
+  /** The parameter that takes the `next` of the page before. */
+  cursor?: "cursor" | "after";
+}
+
+async function readAll<T>(path: ReadPath, { path: names, cursor: name = "cursor" }: ReadAll, signal: AbortSignal): Promise<T[]> {
   const items: T[] = [];
   let cursor: string | null | undefined;
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    const query: Record<string, string | number> = { limit: 200, ...(cursor ? { cursor } : {}) };
-    const answer = (await read(path, { ...params, query }, signal)) as Page<T> | T[];
+    const answer = (await read(path, { ...(names ? { path: names } : {}), ...(cursor ? { query: { [name]: cursor } } : {}) }, signal)) as Page<T> | T[];
     if (Array.isArray(answer)) return answer;
     items.push(...answer.items);
     cursor = answer.next;
@@ -65,7 +70,7 @@ const QUICK_MS = 10_000;
 export function useSites(): UseQueryResult<Received<Site>[]> {
   return useQuery({
     queryKey: ["sites"],
-    queryFn: async ({ signal }) => stamp(await readAll<Site>("/v1/sites", {}, signal)),
+    queryFn: async ({ signal }) => stamp((await readAll<Site>("/v1/sites", {}, signal)).map(placed)),
     refetchInterval: SLOW_MS,
   });
 }
@@ -73,7 +78,7 @@ export function useSites(): UseQueryResult<Received<Site>[]> {
 export function useSite(name: string): UseQueryResult<Received<Site>> {
   return useQuery({
     queryKey: ["site", name],
-    queryFn: async ({ signal }) => stamp([(await read("/v1/sites/{name}", { path: { name } }, signal)) as Site])[0] as Received<Site>,
+    queryFn: async ({ signal }) => stamp([placed((await read("/v1/sites/{name}", { path: { name } }, signal)) as Site)])[0] as Received<Site>,
     refetchInterval: QUICK_MS,
   });
 }
@@ -81,7 +86,7 @@ export function useSite(name: string): UseQueryResult<Received<Site>> {
 export function useTransit(): UseQueryResult<Received<Transit>[]> {
   return useQuery({
     queryKey: ["transit"],
-    queryFn: async ({ signal }) => stamp(await readAll<Transit>("/v1/transit", {}, signal)),
+    queryFn: async ({ signal }) => stamp((await readAll<Transit>("/v1/transit", {}, signal)).map(placed)),
     refetchInterval: SLOW_MS,
   });
 }
@@ -89,7 +94,7 @@ export function useTransit(): UseQueryResult<Received<Transit>[]> {
 export function useLinks(): UseQueryResult<Received<Link>[]> {
   return useQuery({
     queryKey: ["links"],
-    queryFn: async ({ signal }) => stamp(await readAll<Link>("/v1/links", {}, signal)),
+    queryFn: async ({ signal }) => stamp((await readAll<Link>("/v1/links", {}, signal)).map(judged)),
     refetchInterval: SLOW_MS,
   });
 }
@@ -97,7 +102,7 @@ export function useLinks(): UseQueryResult<Received<Link>[]> {
 export function useLink(id: string): UseQueryResult<Received<Link>> {
   return useQuery({
     queryKey: ["link", id],
-    queryFn: async ({ signal }) => stamp([(await read("/v1/links/{id}", { path: { id } }, signal)) as Link])[0] as Received<Link>,
+    queryFn: async ({ signal }) => stamp([judged((await read("/v1/links/{id}", { path: { id } }, signal)) as Link)])[0] as Received<Link>,
     refetchInterval: SLOW_MS,
   });
 }
@@ -158,7 +163,7 @@ export function useExplanation(id: string): UseQueryResult<Explanation> {
 export function useOrderEvents(id: string): UseQueryResult<OrderEvent[]> {
   return useQuery({
     queryKey: ["order", id, "events"],
-    queryFn: ({ signal }) => readAll<OrderEvent>("/v1/orders/{id}/events", { path: { id } }, signal),
+    queryFn: ({ signal }) => readAll<OrderEvent>("/v1/orders/{id}/events", { path: { id }, cursor: "after" }, signal),
     refetchInterval: QUICK_MS,
   });
 }
@@ -174,11 +179,24 @@ export function useUsage(id: string): UseQueryResult<Usage> {
   });
 }
 
-export function useLogs(id: string, wanted: boolean): UseQueryResult<LogLine[]> {
+/** Much output is read in several steps; beyond this many the rest comes with the next round. */
+const MAX_LOG_READS = 16;
+
+export function useLogs(id: string, wanted: boolean): UseQueryResult<Logs> {
+  const client = useQueryClient();
+  const queryKey = ["order", id, "logs"];
   return useQuery({
-    queryKey: ["order", id, "logs"],
-    queryFn: async ({ signal }) => parseLogs(await readText("/v1/orders/{id}/logs", { path: { id } }, signal)),
+    queryKey,
+    queryFn: async ({ signal }) => {
+      let logs = client.getQueryData<Logs>(queryKey) ?? NO_LOGS;
+      for (let round = 0; round < MAX_LOG_READS; round += 1) {
+        const { items, next } = (await read("/v1/orders/{id}/logs", { path: { id }, query: { after: logs.after } }, signal)) as Page<LogChunk>;
+        logs = addChunks(logs, items, next ?? null);
+        if (items.length === 0 || !next) break;
+      }
+      return logs;
+    },
     enabled: wanted,
-    refetchInterval: 3_000,
+    refetchInterval: 2_000,
   });
 }

@@ -210,6 +210,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/quotes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Give back what the quote holds */
+        delete: operations["endQuote"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/regions": {
         parameters: {
             query?: never;
@@ -364,6 +381,8 @@ export interface components {
             memory_bytes: number;
             model: string;
             order: string | null;
+            /** Format: int64 */
+            share: number;
         };
         Explanation: {
             attention?: string | null;
@@ -391,12 +410,23 @@ export interface components {
             would_fit_if?: components["schemas"]["Change"][];
         };
         FourMetrics: {
-            completion_s?: components["schemas"]["Queue"] | null;
+            /** Format: int64 */
+            accelerators_held?: number;
+            /** Format: int64 */
+            accelerators_total?: number;
+            completion_s_mean?: number | null;
             /** Format: int64 */
             cost_per_accelerator_hour_micros?: number | null;
-            currency?: string;
-            queue_s?: components["schemas"]["Queue"] | null;
-            utilisation_pct?: number | null;
+            currency: string;
+            /** Format: int64 */
+            orders?: number;
+            queue_s_mean?: number | null;
+            utilisation_pct: number;
+        };
+        Hop: {
+            /** Format: int64 */
+            bytes: number;
+            point: string;
         };
         Leg: {
             /** Format: int64 */
@@ -450,16 +480,18 @@ export interface components {
             items: components["schemas"]["Link"][];
             next?: string | null;
         };
-        LogLine: {
-            /** Format: date-time */
-            at?: string;
-            component?: string | null;
-            line: string;
-            site?: string | null;
-            stream?: string;
+        LogChunk: {
+            component: string;
+            /** Format: int64 */
+            generation: number;
+            /** Format: int64 */
+            offset: number;
+            /** Format: int64 */
+            replica: number;
+            text: string;
         };
-        LogLineList: {
-            items: components["schemas"]["LogLine"][];
+        LogChunkList: {
+            items: components["schemas"]["LogChunk"][];
             next?: string | null;
         };
         Node: {
@@ -557,11 +589,6 @@ export interface components {
             title: string;
             type?: string;
         };
-        Queue: {
-            mean: number;
-            p50?: number;
-            p99?: number;
-        };
         Quote: {
             binding?: boolean;
             /** Format: date-time */
@@ -596,20 +623,24 @@ export interface components {
             next?: string | null;
         };
         Route: {
+            encrypted: boolean;
             /** Format: int64 */
-            bytes?: number | null;
+            flow: number;
+            from: string;
             /** Format: int64 */
-            flow?: number;
-            from_site?: string;
-            id: string;
-            order?: string | null;
-            path?: string[];
-            provider?: string;
+            generation: number;
+            hops: components["schemas"]["Hop"][];
             /** Format: int64 */
-            rate_kbps?: number;
+            leg: number;
+            order: string;
+            order_name: string;
+            path: string[];
+            provider: string;
+            /** Format: int64 */
+            rate_kbps: number;
             /** @enum {string} */
             state: "building" | "active" | "degraded" | "moving" | "terminating" | "terminated" | "failed";
-            to_site?: string;
+            to: string;
         };
         RouteList: {
             items: components["schemas"]["Route"][];
@@ -682,6 +713,7 @@ export interface components {
             site?: string | null;
         };
         Verdict: {
+            delta?: components["schemas"]["Cost"] | null;
             /** Format: int64 */
             delta_micros?: number | null;
             reason?: components["schemas"]["Reason"] | null;
@@ -700,10 +732,7 @@ export type $defs = Record<string, never>;
 export interface operations {
     listDatasets: {
         parameters: {
-            query?: {
-                cursor?: string;
-                limit?: string;
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
@@ -763,10 +792,7 @@ export interface operations {
     };
     listLinks: {
         parameters: {
-            query?: {
-                cursor?: string;
-                limit?: string;
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
@@ -1072,7 +1098,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LogLineList"];
+                    "application/json": components["schemas"]["LogChunkList"];
                 };
             };
             /** @description problem details */
@@ -1154,12 +1180,38 @@ export interface operations {
             };
         };
     };
+    endQuote: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Give back what the quote holds */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description problem details */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listRegions: {
         parameters: {
-            query?: {
-                cursor?: string;
-                limit?: string;
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
@@ -1189,8 +1241,7 @@ export interface operations {
     listRoutes: {
         parameters: {
             query?: {
-                cursor?: string;
-                limit?: string;
+                all?: string;
             };
             header?: never;
             path?: never;
@@ -1220,10 +1271,7 @@ export interface operations {
     };
     listSites: {
         parameters: {
-            query?: {
-                cursor?: string;
-                limit?: string;
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
@@ -1283,10 +1331,7 @@ export interface operations {
     };
     listTransit: {
         parameters: {
-            query?: {
-                cursor?: string;
-                limit?: string;
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;

@@ -19,8 +19,10 @@ export interface Device {
   /** NVLink island within the node; absent where the device has no NVLink. */
   island?: number | null;
   health?: string | null;
-  /** The order that holds the device. */
+  /** The order that holds the device; `held` where it is another tenant's, `quote ID` where a quote holds it. */
   order?: string | null;
+  /** Thousandths held; 1000 or absent with an order means the whole device. */
+  share?: number;
 }
 
 export interface SiteNode {
@@ -35,7 +37,7 @@ export interface SiteNode {
 export interface Site {
   name: string;
   tier: string;
-  place: Place;
+  place?: Place | null;
   jurisdiction?: string | null;
   labels?: string[];
   state: string;
@@ -48,9 +50,10 @@ export interface Site {
 
 export interface Transit {
   name: string;
-  place: Place;
+  place?: Place | null;
   relay?: boolean;
   jurisdiction?: string | null;
+  state?: string;
   observed_age_ms?: number | null;
   stale?: boolean;
 }
@@ -135,6 +138,8 @@ export interface Verdict {
   verdict: string;
   delta_micros?: number | null;
   reason?: Reason | null;
+  /** The difference by term, where the site is dearer. */
+  delta?: Cost | null;
 }
 
 export interface Change {
@@ -190,12 +195,12 @@ export interface Usage {
   currency?: string;
 }
 
-export interface LogLine {
-  at?: string;
-  component?: string | null;
-  site?: string | null;
-  stream?: string;
-  line: string;
+/** Output as it arrived: any number of lines, the last one perhaps not whole. */
+export interface LogChunk {
+  generation?: number;
+  component?: string;
+  replica?: number;
+  text: string;
 }
 
 export interface Quote {
@@ -210,16 +215,20 @@ export interface Quote {
 }
 
 export interface Route {
-  id: string;
-  order?: string | null;
+  order: string;
+  order_name?: string;
+  generation?: number;
+  leg?: number;
   flow?: number;
-  from_site?: string;
-  to_site?: string;
-  path?: string[];
+  from: string;
+  to: string;
+  path: string[];
+  provider?: string | null;
+  encrypted?: boolean;
   rate_kbps?: number;
   state: string;
-  provider?: string | null;
-  bytes?: number | null;
+  /** Bytes seen at each point, in path order. */
+  hops?: { point: string; bytes: number }[];
 }
 
 export interface Region {
@@ -234,17 +243,15 @@ export interface Dataset {
   at: string[];
 }
 
-export interface Distribution {
-  mean?: number | null;
-  p50?: number | null;
-  p99?: number | null;
-}
-
 export interface FourMetrics {
   utilisation_pct?: number | null;
-  queue_s?: Distribution | null;
-  completion_s?: Distribution | null;
+  queue_s_mean?: number | null;
+  completion_s_mean?: number | null;
   cost_per_accelerator_hour_micros?: number | null;
+  accelerators_total?: number;
+  accelerators_held?: number;
+  /** How many ended orders the means are of. */
+  orders?: number;
   currency?: string;
 }
 

@@ -46,12 +46,12 @@ export const en = {
 
   "metric.label": "Four figures of the network",
   "metric.utilisation": "Utilisation",
-  "metric.utilisation.note": "of accelerators",
+  "metric.held": "{held} of {total} accelerators",
   "metric.queue": "Mean queue time",
   "metric.completion": "Mean completion time",
   "metric.cost": "Cost of compute",
   "metric.cost.note": "per accelerator-hour",
-  "metric.p99": "p99 {value}",
+  "metric.orders": "over {count} completed orders",
   "metric.nodata": "no order has finished yet",
 
   "map.title": "Map",

@@ -48,12 +48,12 @@ export const zh: Record<Key, string> = {
 
   "metric.label": "网络的四项指标",
   "metric.utilisation": "利用率",
-  "metric.utilisation.note": "加速卡",
+  "metric.held": "{held} / {total} 张加速卡",
   "metric.queue": "平均排队时间",
   "metric.completion": "平均完成时间",
   "metric.cost": "单位算力成本",
   "metric.cost.note": "每加速卡小时",
-  "metric.p99": "p99 {value}",
+  "metric.orders": "共 {count} 个已完成订单",
   "metric.nodata": "尚无订单完成",
 
   "map.title": "地图",

@@ -45,7 +45,9 @@ export interface Network {
   links: readonly Link[];
 }
 
-export function hasPlace(item: { place?: Place | null }): boolean {
+type WithPlace<T> = T & { place: Place };
+
+export function hasPlace<T extends { place?: Place | null }>(item: T): item is WithPlace<T> {
   return item.place !== undefined && item.place !== null && Number.isFinite(item.place.lat) && Number.isFinite(item.place.lon);
 }
 
@@ -63,12 +65,12 @@ function project(projection: GeoProjection, place: Place): Point {
   return projection([place.lon, place.lat]) ?? [-100, -100];
 }
 
-function siteMark(site: Site, projection: GeoProjection): NodeMark {
+function siteMark(site: WithPlace<Site>, projection: GeoProjection): NodeMark {
   const shape = SHAPES[site.tier] ?? "circle";
   return { id: site.name, kind: "site", at: project(projection, site.place), radius: RADII[shape], shape, state: site.state, stale: site.stale ?? false };
 }
 
-function transitMark(point: Transit, projection: GeoProjection): NodeMark {
+function transitMark(point: WithPlace<Transit>, projection: GeoProjection): NodeMark {
   const shape = point.relay === false ? "cross" : "ring";
   const state = point.stale ? "lost" : "transit";
   return { id: point.name, kind: "transit", at: project(projection, point.place), radius: RADII[shape], shape, state, stale: point.stale ?? false };

@@ -1,7 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
-import { type ReactNode, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 
-import { idempotencyKey, post, Refused, Unreachable } from "../api/client";
+import { idempotencyKey, post, Refused, releaseQuote, Unreachable } from "../api/client";
 import { useDatasets, useRegions, useSites } from "../api/queries";
 import type { Order, Quote } from "../api/types";
 import { useI18n } from "../i18n";
@@ -36,6 +36,32 @@ function usePost<T>(path: "/v1/quotes" | "/v1/orders") {
   });
 }
 
+interface HeldQuote {
+  hold: (quote: Quote) => void;
+  giveBack: () => void;
+  /** The order made of it has taken over what it holds. */
+  used: () => void;
+}
+
+/** A binding quote holds devices; one that is not ordered is given back as soon as it is out of sight. */
+function useHeldQuote(): HeldQuote {
+  const shown = useRef<string | null>(null);
+  const [acts] = useState<HeldQuote>(() => ({
+    hold: (quote) => {
+      shown.current = quote.binding ? quote.id : null;
+    },
+    giveBack: () => {
+      if (shown.current) void releaseQuote(shown.current);
+      shown.current = null;
+    },
+    used: () => {
+      shown.current = null;
+    },
+  }));
+  useEffect(() => acts.giveBack, [acts]);
+  return acts;
+}
+
 export default function NewOrder(): ReactNode {
   const { t } = useI18n();
   const [text, setText] = useState(() => sessionStorage.getItem(KEPT) ?? "");
@@ -43,11 +69,13 @@ export default function NewOrder(): ReactNode {
   const written = readDocument(text);
   const quote = usePost<Quote>("/v1/quotes");
   const order = usePost<Order>("/v1/orders");
+  const held = useHeldQuote();
   const models = (useSites().data ?? []).flatMap((site) => site.accelerators ?? []).map((group) => group.model);
 
   const edit = (next: string): void => {
     setText(next);
     sessionStorage.setItem(KEPT, next);
+    held.giveBack();
     quote.reset();
     order.reset();
     setTried(false);
@@ -55,12 +83,14 @@ export default function NewOrder(): ReactNode {
   const send = (how: "quote" | "order"): void => {
     setTried(true);
     if (written.faults.length > 0) return;
+    held.giveBack();
     quote.reset();
     order.reset();
-    if (how === "quote") quote.mutate(written.value);
+    if (how === "quote") quote.mutate(written.value, { onSuccess: held.hold });
     else order.mutate(written.value, { onSuccess: opened });
   };
   const opened = (made: Order): void => {
+    held.used();
     sessionStorage.removeItem(KEPT);
     navigate(href(["orders", made.id]));
   };

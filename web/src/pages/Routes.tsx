@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 
 import { useRoutes } from "../api/queries";
+import type { Route } from "../api/types";
 import { useI18n } from "../i18n";
 import { Answer, Empty } from "../parts/Answer";
 import { StateTag } from "../parts/tags";
@@ -39,24 +40,18 @@ export default function Routes(): ReactNode {
                 </thead>
                 <tbody>
                   {known.map((route) => (
-                    <tr key={route.id}>
+                    <tr key={`${route.order} ${route.generation ?? 0} ${route.leg ?? 0}`}>
                       <th scope="row">
-                        {route.from_site && route.to_site ? `${route.from_site} → ${route.to_site}` : <span className="mono">{route.id}</span>}
+                        {route.from} → {route.to}
                       </th>
                       <td>
                         <StateTag kind="route" value={route.state} />
                       </td>
                       <td>
-                        {route.order ? (
-                          <a className="mono" href={href(["orders", route.order])}>
-                            {route.order.slice(-8)}
-                          </a>
-                        ) : (
-                          "–"
-                        )}
+                        <a href={href(["orders", route.order])}>{route.order_name ?? route.order}</a>
                       </td>
                       <td className="path">
-                        {(route.path ?? []).map((id, index) => (
+                        {route.path.map((id, index) => (
                           <span key={id}>
                             {index > 0 && <span aria-hidden="true"> › </span>}
                             <a href={href(["links", id])}>{id}</a>
@@ -64,8 +59,11 @@ export default function Routes(): ReactNode {
                         ))}
                       </td>
                       <td className="num">{route.rate_kbps ? format.rate(route.rate_kbps) : "–"}</td>
-                      <td className="num">{typeof route.bytes === "number" ? format.bytes(route.bytes) : "–"}</td>
-                      <td>{route.provider ?? "–"}</td>
+                      <td className="num"><Moved hops={route.hops ?? []} /></td>
+                      <td>
+                        {route.provider ?? "–"}
+                        {route.encrypted && <span className="flag">{t("links.encrypted")}</span>}
+                      </td>
                     </tr>
                   ))}
                 </tbody>
@@ -76,4 +74,12 @@ export default function Routes(): ReactNode {
       </Answer>
     </div>
   );
+}
+
+/** What has arrived at the far end; pointing at it says what each point has seen. */
+function Moved({ hops }: { hops: NonNullable<Route["hops"]> }): ReactNode {
+  const { format } = useI18n();
+  const last = hops.at(-1);
+  if (!last) return "–";
+  return <span title={hops.map((hop) => `${hop.point} ${format.bytes(hop.bytes)}`).join(" → ")}>{format.bytes(last.bytes)}</span>;
 }

@@ -47,7 +47,7 @@ function Known({ site }: { site: Received<Site> }): ReactNode {
         <dd>{site.jurisdiction ?? "–"}</dd>
         <dt>{t("sites.place")}</dt>
         <dd>
-          {format.number(site.place.lat)}°, {format.number(site.place.lon)}°
+          {site.place ? `${format.number(site.place.lat)}°, ${format.number(site.place.lon)}°` : t("unknown")}
         </dd>
         <dt>{t("sites.labels")}</dt>
         <dd>{site.labels && site.labels.length > 0 ? site.labels.join(", ") : t("none")}</dd>

@@ -19,7 +19,7 @@ export function Logs({ id }: { id: string }): ReactNode {
       )}
       {open && (
         <Answer query={logs}>
-          {(lines) =>
+          {({ lines }) =>
             lines.length === 0 ? (
               <p className="hint">{t("order.logs.none")}</p>
             ) : (
@@ -27,9 +27,9 @@ export function Logs({ id }: { id: string }): ReactNode {
               // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
               <pre className="logs" tabIndex={0} aria-label={t("order.logs")}>
                 {lines.map((line, index) => (
-                  <span key={index} className={line.stream === "stderr" ? "is-stderr" : ""}>
-                    {line.component && <i>{line.component} </i>}
-                    {line.line}
+                  <span key={index}>
+                    <i>{line.source} </i>
+                    {line.text}
                     {"\n"}
                   </span>
                 ))}

@@ -1,7 +1,6 @@
 import type { ReactNode } from "react";
 
 import { useFourMetrics } from "../api/queries";
-import type { Distribution } from "../api/types";
 import { useI18n } from "../i18n";
 import { useCurrency } from "./tags";
 
@@ -12,9 +11,9 @@ export function Metrics(): ReactNode {
   const federation = useCurrency();
   const currency = data?.currency ?? federation;
 
-  const mean = (one: Distribution | null | undefined): string | null => (typeof one?.mean === "number" ? format.duration(one.mean * 1000) : null);
-  const tail = (one: Distribution | null | undefined): string =>
-    typeof one?.p99 === "number" ? t("metric.p99", { value: format.duration(one.p99 * 1000) }) : data ? t("metric.nodata") : "";
+  const seconds = (mean: number | null | undefined): string | null => (typeof mean === "number" ? format.duration(mean * 1000) : null);
+  const ended = data?.orders ? t("metric.orders", { count: data.orders }) : data ? t("metric.nodata") : "";
+  const held = typeof data?.accelerators_total === "number" ? t("metric.held", { held: data.accelerators_held ?? 0, total: data.accelerators_total }) : "";
   const cost = data?.cost_per_accelerator_hour_micros;
 
   return (
@@ -22,11 +21,11 @@ export function Metrics(): ReactNode {
       <Tile
         name={t("metric.utilisation")}
         value={typeof data?.utilisation_pct === "number" ? format.percent(data.utilisation_pct / 100) : null}
-        note={t("metric.utilisation.note")}
+        note={held}
         level={data?.utilisation_pct ?? null}
       />
-      <Tile name={t("metric.queue")} value={mean(data?.queue_s)} note={tail(data?.queue_s)} />
-      <Tile name={t("metric.completion")} value={mean(data?.completion_s)} note={tail(data?.completion_s)} />
+      <Tile name={t("metric.queue")} value={seconds(data?.queue_s_mean)} note={ended} />
+      <Tile name={t("metric.completion")} value={seconds(data?.completion_s_mean)} note={ended} />
       <Tile name={t("metric.cost")} value={typeof cost === "number" ? format.money(cost, currency) : null} note={t("metric.cost.note")} />
     </section>
   );

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import type { Device, SiteNode } from "../api/types";
 import { useI18n } from "../i18n";
 import { href } from "../router";
-import { hueOf, islands, isSick } from "./islands";
+import { hueOf, islands, isSick, orderOf } from "./islands";
 
 /** A node as a drawing: devices in their NVLink islands, those held marked by order, and what CPU and memory are left. */
 export function NodePicture({ node }: { node: SiteNode }): ReactNode {
@@ -35,13 +35,16 @@ export function NodePicture({ node }: { node: SiteNode }): ReactNode {
 function DeviceMark({ device }: { device: Device }): ReactNode {
   const { t, format } = useI18n();
   const sick = isSick(device);
-  const state = device.order ? `${t("sites.held")} ${device.order}` : sick ? `${t("sites.sick")} ${device.health ?? ""}` : t("sites.free");
+  const part = device.share !== undefined && device.share > 0 && device.share < 1000 ? device.share / 1000 : null;
+  const held = device.order ? `${t("sites.held")} ${device.order}${part === null ? "" : ` (${format.percent(part)})`}` : null;
+  const state = held ?? (sick ? `${t("sites.sick")} ${device.health ?? ""}` : t("sites.free"));
   const label = t("sites.device", { index: device.index, model: device.model, memory: format.memory(device.memory_bytes), state });
-  const classes = `device ${device.order ? `is-held hue-${hueOf(device.order)}` : "is-free"} ${sick ? "is-sick" : ""}`;
-  if (!device.order) return <span className={classes} role="img" aria-label={label} title={label} />;
+  const classes = `device ${device.order ? `is-held hue-${hueOf(device.order)}` : "is-free"} ${part === null ? "" : "is-shared"} ${sick ? "is-sick" : ""}`;
+  const order = orderOf(device);
+  if (order === null) return <span className={classes} role="img" aria-label={label} title={label} />;
   return (
-    <a className={classes} href={href(["orders", device.order])} aria-label={label} title={label}>
-      {device.order.slice(-3)}
+    <a className={classes} href={href(["orders", order])} aria-label={label} title={label}>
+      {order.slice(-3)}
     </a>
   );
 }

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import type { Change, Plan, Reason, Verdict } from "../api/types";
 import { useI18n } from "../i18n";
 import { href } from "../router";
-import { placedAt, sortVerdicts } from "./plan";
+import { costTerms, placedAt, sortVerdicts } from "./plan";
 import { StateTag, useCurrency } from "./tags";
 
 interface Props {
@@ -75,6 +75,17 @@ function VerdictRow({ verdict, currency, most, plan }: { verdict: Verdict; curre
               <span style={{ width: `${Math.max(1, (delta / most) * 100)}%` }} />
             </span>
             {delta === 0 ? t("verdict.same") : t("verdict.delta", { money: format.money(delta, currency) })}
+          </span>
+        )}
+        {verdict.delta && (
+          <span className="delta-terms">
+            {costTerms(verdict.delta)
+              .filter(({ micros }) => micros !== 0)
+              .map(({ term, micros }) => (
+                <span key={term}>
+                  {t(`cost.${term}`)} {format.moneyDelta(micros, currency)}
+                </span>
+              ))}
           </span>
         )}
         {verdict.reason && <ReasonText reason={verdict.reason} />}

@@ -21,6 +21,11 @@ export function isSick(device: Device): boolean {
   return device.health !== null && device.health !== undefined && !["", "ok", "good", "healthy"].includes(device.health.toLowerCase());
 }
 
+/** The order to open from a device: none where it is another tenant's, or only quoted. */
+export function orderOf(device: Device): string | null {
+  return device.order && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(device.order) ? device.order : null;
+}
+
 const HUES = 6;
 
 /** A stable one of a few colours for an order, so that its devices are seen as one. */

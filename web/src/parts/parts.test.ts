@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 
 import type { Order, OrderEvent, Verdict } from "../api/types";
 import { readDocument } from "./document";
-import { hueOf, islands, isSick } from "./islands";
+import { hueOf, islands, isSick, orderOf } from "./islands";
 import { billed, costTerms, placedAt, sortVerdicts, steps } from "./plan";
 
 const at = (seconds: number): string => new Date(Date.UTC(2026, 0, 1) + seconds * 1000).toISOString();
@@ -66,6 +66,12 @@ test("devices are drawn by NVLink island, loose ones last", () => {
     [1, [2, 3]],
     [null, [4]],
   ]);
+});
+
+test("only devices of one's own orders lead to an order", () => {
+  const device = { index: 0, model: "x", memory_bytes: 1 };
+  expect(orderOf({ ...device, order: "0197a2c4-5d10-7c3e-9a41-6f2b8d0e1a01" })).toBe("0197a2c4-5d10-7c3e-9a41-6f2b8d0e1a01");
+  expect([orderOf({ ...device, order: "held" }), orderOf({ ...device, order: "quote 0197a2c4-5d10-7c3e-9a41-6f2b8d0e1a01" }), orderOf(device)]).toEqual([null, null, null]);
 });
 
 test("an order keeps its colour; health is trusted unless it says otherwise", () => {

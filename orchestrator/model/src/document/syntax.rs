@@ -101,7 +101,7 @@ impl State {
     }
 
     fn pointer(&self) -> String {
-        self.path.borrow().iter().map(|key| format!("/{}", escape(key))).collect()
+        self.path.borrow().iter().flat_map(|key| ["/".to_owned(), escape(key)]).collect()
     }
 
     fn refuse<E: de::Error>(&self, reason: impl Into<String>) -> E {
@@ -209,14 +209,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut items = Vec::new();
         loop {
             self.state.path.borrow_mut().push(items.len().to_string());
-            match seq.next_element_seed(inner)? {
-                Some(item) => items.push(item),
-                None => {
-                    self.state.path.borrow_mut().pop();
-                    return Ok(Value::Array(items));
-                }
-            }
+            let item = seq.next_element_seed(inner)?;
             self.state.path.borrow_mut().pop();
+            let Some(item) = item else { return Ok(Value::Array(items)) };
+            items.push(item);
         }
     }
 
@@ -377,7 +373,7 @@ mod tests {
         let mut laughs = String::from("a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
         for i in 1..12 {
             let list = vec![format!("*a{}", i - 1); 9].join(", ");
-            laughs.push_str(&format!("a{i}: &a{i} [{list}]\n"));
+            laughs.extend([format!("a{i}: &a{i} [{list}]\n")]);
         }
         assert!(refused(&laughs).reason.contains("aliases"), "{}", refused(&laughs));
         let long = format!("a: &a {}\nb: [{}]", "x".repeat(400_000), vec!["*a"; 100_000].join(", "));

@@ -6,7 +6,7 @@ use crate::{
     money::{Amount, Currency},
     name::{LinkId, ModelName, PointName},
     price::PriceBook,
-    quantity::{Bandwidth, Latency},
+    quantity::{Bandwidth, Bytes, Latency},
     ratio::{Decimal, Ratio},
     site::Coordinates,
 };
@@ -201,7 +201,7 @@ impl<'a> Check<'a> {
         self.model(&group.model, || format!("{at}/model"));
         let none = group.count == 0 && group.busy == 0 && group.partial.is_empty();
         self.add_if(none, || format!("{at}/count"), || "0 devices are none: use at least 1".into());
-        let zero = group.memory.is_some_and(|m| m.is_zero());
+        let zero = group.memory.is_some_and(Bytes::is_zero);
         self.add_if(zero, || format!("{at}/memory"), || "a device has more than 0 bytes: use more".into());
         for (sizes, key) in [(&group.islands, "islands"), (&group.numa, "numa"), (&group.pcie, "pcie")] {
             let sum = sizes.iter().fold(0_u32, |sum, n| sum.saturating_add(*n));

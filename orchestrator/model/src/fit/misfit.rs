@@ -131,20 +131,13 @@ fn enough_in_sum(need: &Need, models: &BTreeSet<ModelName>, nodes: &[FreeNodes],
     }
     let Some(a) = &need.accelerators else { return true };
     let usable = |g: &&DeviceGroup| models.contains(&g.model) && g.memory >= a.memory.unwrap_or_default();
-    match a.share {
-        Some(share) => {
-            let free = |f: &FreeNodes| -> u64 {
-                let of =
-                    |g: &DeviceGroup| u64::from(g.free) * 1_000 + g.partial.iter().map(|p| u64::from(p.0)).sum::<u64>();
-                f.shape.groups.iter().filter(usable).map(of).sum()
-            };
-            total(&free) >= n * u128::from(share.thousandths())
-        }
-        None => {
-            let free = |f: &FreeNodes| f.shape.groups.iter().filter(usable).map(|g| u64::from(g.free)).sum();
-            total(&free) >= n * u128::from(a.count.unwrap_or(1))
-        }
+    if let Some(share) = a.share {
+        let of = |g: &DeviceGroup| u64::from(g.free) * 1_000 + g.partial.iter().map(|p| u64::from(p.0)).sum::<u64>();
+        let free = |f: &FreeNodes| f.shape.groups.iter().filter(usable).map(of).sum();
+        return total(&free) >= n * u128::from(share.thousandths());
     }
+    let free = |f: &FreeNodes| f.shape.groups.iter().filter(usable).map(|g| u64::from(g.free)).sum();
+    total(&free) >= n * u128::from(a.count.unwrap_or(1))
 }
 
 fn wanted(need: &Need, models: &BTreeSet<ModelName>, replicas: u32) -> String {
@@ -178,17 +171,13 @@ fn at_most(need: &Need, models: &BTreeSet<ModelName>, nodes: &[FreeNodes]) -> St
     let memory = nodes.iter().map(|n| n.shape.memory).max().unwrap_or_default();
     let node = format!("at most {cpu} cores and {memory} on a node");
     let Some(a) = &need.accelerators else { return node };
-    let devices = match a.share {
-        Some(_) => {
-            let of =
-                |g: &DeviceGroup| if g.free > 0 { 1_000 } else { g.partial.iter().map(|p| p.0).max().unwrap_or(0) };
-            let best = groups(nodes).filter(|g| models.contains(&g.model)).map(of).max().unwrap_or(0);
-            format!("at most {}.{}% of a device", best / 10, best % 10)
-        }
-        None => {
-            let best = models.iter().map(|m| (largest(need, m, nodes), m)).max_by_key(|(n, _)| *n);
-            best.map_or("no devices".to_owned(), |(n, m)| format!("at most {n} x {m}{}", joined(a.interconnect)))
-        }
+    let devices = if a.share.is_some() {
+        let of = |g: &DeviceGroup| if g.free > 0 { 1_000 } else { g.partial.iter().map(|p| p.0).max().unwrap_or(0) };
+        let best = groups(nodes).filter(|g| models.contains(&g.model)).map(of).max().unwrap_or(0);
+        format!("at most {}.{}% of a device", best / 10, best % 10)
+    } else {
+        let best = models.iter().map(|m| (largest(need, m, nodes), m)).max_by_key(|(n, _)| *n);
+        best.map_or("no devices".to_owned(), |(n, m)| format!("at most {n} x {m}{}", joined(a.interconnect)))
     };
     if need.cpu > Cores::ZERO || need.memory > Bytes::ZERO { format!("{devices}, {node}") } else { devices }
 }

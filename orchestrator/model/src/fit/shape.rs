@@ -136,7 +136,7 @@ fn colours(members: &[Members<'_>]) -> Vec<usize> {
     let content = members
         .iter()
         .map(|(g, _)| (&g.model, g.memory, g.free, g.total, &g.partial, places(g).map(|place| place.is_some())));
-    let mut colours = ranks(content.collect());
+    let mut colours = ranks(&content.collect::<Vec<_>>());
     for _ in 0..3 {
         let held = [0, 1, 2].map(|kind| {
             let mut held: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
@@ -145,19 +145,21 @@ fn colours(members: &[Members<'_>]) -> Vec<usize> {
                     held.entry(n).or_default().push(*colour);
                 }
             }
-            held.values_mut().for_each(|colours| colours.sort_unstable());
+            for colours in held.values_mut() {
+                colours.sort_unstable();
+            }
             held
         });
         let around = members.iter().zip(&colours).map(|((g, _), colour)| {
             let of = |kind: usize| places(g)[kind].and_then(|n| held[kind].get(&n));
             (*colour, of(0), of(1), of(2))
         });
-        colours = ranks(around.collect());
+        colours = ranks(&around.collect::<Vec<_>>());
     }
     colours
 }
 
-fn ranks<T: Ord>(values: Vec<T>) -> Vec<usize> {
+fn ranks<T: Ord>(values: &[T]) -> Vec<usize> {
     let mut sorted: Vec<&T> = values.iter().collect();
     sorted.sort_unstable();
     sorted.dedup();
@@ -172,7 +174,9 @@ fn renumber(members: &mut [Members<'_>], kind: usize, keys: &[Key]) {
             held.entry(n).or_default().push(*key);
         }
     }
-    held.values_mut().for_each(|keys| keys.sort_unstable());
+    for keys in held.values_mut() {
+        keys.sort_unstable();
+    }
     let mut order: Vec<(Vec<Key>, u16)> = held.into_iter().map(|(n, keys)| (keys, n)).collect();
     order.sort_unstable();
     let place: BTreeMap<u16, u16> = order.iter().enumerate().map(|(i, (_, n))| (*n, i as u16)).collect();

@@ -4,6 +4,7 @@ use super::Found;
 use crate::{
     document::{escape, nearest},
     order::{Accelerators, Component, Interconnect, Order, Run, Service, Spread, Work},
+    quantity::{Bytes, Share, Span},
     ratio::Ratio,
 };
 
@@ -66,12 +67,12 @@ fn accelerators(found: &mut Found, a: &Accelerators, at: &str) {
         found.add_if(!good, format!("{at}/mig"), "the slice profile is not valid: write one such as 3g.40gb");
     }
     found.add_if(
-        a.share.is_some_and(|s| s.is_zero()),
+        a.share.is_some_and(Share::is_zero),
         format!("{at}/share"),
         "a share of 0 is nothing: use 0.1% to 100%",
     );
     found.add_if(
-        a.memory.is_some_and(|m| m.is_zero()),
+        a.memory.is_some_and(Bytes::is_zero),
         format!("{at}/memory"),
         "0 bytes of device memory are nothing: use more, or remove it",
     );
@@ -105,7 +106,7 @@ fn work(found: &mut Found, w: &Work, accelerated: bool, at: &str) {
         found.add_if(!fits, format!("{at}/hours"), reason);
     }
     found.add_if(
-        w.duration.is_some_and(|d| d.is_zero()),
+        w.duration.is_some_and(Span::is_zero),
         format!("{at}/duration"),
         "a duration of 0 is nothing: use more",
     );

@@ -5,6 +5,7 @@ use crate::{
     document::nearest,
     name::ComponentName,
     order::{End, Flow, Order},
+    quantity::{Bandwidth, Bytes, Demand, Latency},
 };
 
 pub(super) fn check(found: &mut Found, order: &Order, f: &Flow, at: &str) {
@@ -49,10 +50,10 @@ fn end(found: &mut Found, order: &Order, end: &End, at: &str) -> bool {
 
 fn sizes(found: &mut Found, f: &Flow, at: &str) {
     let zero = [
-        (f.volume.is_some_and(|v| v.is_zero()), "volume"),
-        (f.rate.is_some_and(|v| v.is_zero()), "rate"),
-        (f.demand.is_some_and(|v| v.is_zero()), "demand"),
-        (f.max_latency.is_some_and(|v| v.is_zero()), "max_latency"),
+        (f.volume.is_some_and(Bytes::is_zero), "volume"),
+        (f.rate.is_some_and(Bandwidth::is_zero), "rate"),
+        (f.demand.is_some_and(Demand::is_zero), "demand"),
+        (f.max_latency.is_some_and(Latency::is_zero), "max_latency"),
     ];
     for (wrong, key) in zero {
         found.add_if(wrong, format!("{at}/{key}"), format!("a {key} of 0 is not possible: use more, or remove it"));

@@ -1,7 +1,10 @@
 //! Constraints and terms.
 
 use super::Found;
-use crate::order::{Constraints, Failover, Terms};
+use crate::{
+    order::{Constraints, Failover, Terms},
+    quantity::Span,
+};
 
 const MAX_NAMES: usize = 10_000;
 const SIGNALS: [&str; 6] = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2"];
@@ -44,7 +47,7 @@ pub(super) fn check(found: &mut Found, t: &Terms) {
         found.add_if(w.from == w.to, "/terms/window/to", reason);
     }
     found.add_if(
-        t.horizon.is_some_and(|h| h.is_zero()),
+        t.horizon.is_some_and(Span::is_zero),
         "/terms/horizon",
         "a horizon of 0 is nothing: use more, such as 24h",
     );

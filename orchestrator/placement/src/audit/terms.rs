@@ -171,7 +171,7 @@ fn start(plan: &Plan, request: &Request, view: &View, inbound: Ratio, rest: Rati
     if round_half_up(soonest) == said {
         return Some(soonest);
     }
-    let may_wait = terms.deadline.is_some() && terms.value_per_hour.is_none_or(|v| v.value.is_zero());
+    let may_wait = terms.deadline.is_some() && terms.value_per_hour.is_none();
     let edge = whole(said);
     let used = plan.components.iter().flat_map(|c| &c.assignments).filter_map(|a| site(view, &a.site));
     let before = Timestamp::from_microsecond(i64::try_from(said - 1).ok()?).ok()?;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::wildcard_imports)] // all of it is tests
 
 mod bench;
+mod bounds;
 mod crash;
 mod fixture;
 mod holds;
@@ -41,6 +42,9 @@ macro_rules! cases {
                     failed.push(stringify!($case));
                 }
             )+)+
+            bounds::a_lock_that_stays_is_given_up(&server).await;
+            bounds::a_server_that_hangs_is_left(&server).await;
+            bounds::a_read_only_server_is_not_ready(&server).await;
             assert!(failed.is_empty(), "failed on PostgreSQL: {failed:?}");
         }
     };

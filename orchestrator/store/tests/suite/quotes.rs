@@ -27,7 +27,7 @@ pub async fn a_quote_holds_until_it_ends(bench: &Bench) {
     let first = quote("first");
     granted(store, offer(&first, Some(all_of_alpha()))).await;
     assert_eq!(store.quote(first.id).await.unwrap(), Some(first.clone()));
-    assert_eq!(store.live_quotes().await.unwrap(), [first.clone()]);
+    assert_eq!(store.live_quotes().await.unwrap(), std::slice::from_ref(&first));
     audit(store).await;
 
     let rival = accepted(store, "rival").await;

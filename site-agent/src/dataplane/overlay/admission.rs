@@ -20,12 +20,7 @@ use rhumb_wire::PeerLink;
 use tokio::{net::TcpStream, time::timeout};
 
 /// Opens a hop to the next point of the route.
-pub(crate) async fn call(
-    from: &PointName,
-    route: &RouteSpec,
-    next: &PeerLink,
-    limits: &Limits,
-) -> Result<Hop, Lost> {
+pub(crate) async fn call(from: &PointName, route: &RouteSpec, next: &PeerLink, limits: &Limits) -> Result<Hop, Lost> {
     let unreached = |why: String| Lost::Unreached { to: next.to.to_string(), link: next.link.to_string(), why };
     let called = timeout(limits.connect, async {
         let stream = TcpStream::connect(&next.overlay).await.map_err(|error| unreached(error.to_string()))?;

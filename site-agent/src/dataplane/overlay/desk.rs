@@ -10,9 +10,12 @@
 //!   on the same point are joined in pairs.
 
 use super::cell::lock;
-use futures::FutureExt;
 use rhumb_model::ComponentName;
 use rhumb_wire::{FlowEndpoint, Role};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::{RecvFlags, recv},
+};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     io,
@@ -21,7 +24,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncWriteExt, Interest},
+    io::AsyncWriteExt,
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
@@ -104,9 +107,14 @@ struct Taker {
 /// A connection that wants a taker.
 #[derive(Debug)]
 enum Offer {
-    Channel { leg: u32, give: oneshot::Sender<Ends> },
+    Channel {
+        leg: u32,
+        give: oneshot::Sender<Ends>,
+    },
     /// Of the flow's source on this very point.
-    Process { ends: Ends },
+    Process {
+        ends: Ends,
+    },
 }
 
 /// Two connections of processes here.
@@ -339,12 +347,13 @@ impl Inner {
     }
 }
 
-/// Whether the process has closed the connection for good.
+/// Whether the process has closed the connection for good and left nothing to read.
 fn gone(ends: &Ends) -> bool {
     let Some(reader) = &ends.reader else { return false };
-    reader.ready(Interest::READABLE).now_or_never().is_some_and(|ready| {
-        ready.is_ok_and(|ready| ready.is_read_closed() && ready.is_write_closed())
-    })
+    let stream: &UnixStream = reader.as_ref();
+    let mut asked = [PollFd::new(stream, PollFlags::IN)];
+    let closed = poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::HUP);
+    closed && matches!(recv(stream, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT), Ok((0, _)) | Err(_))
 }
 
 async fn bridge((a, b): Pair) {

@@ -61,7 +61,9 @@ pub struct Hello {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// So many bytes in one direction.
-    Transfer { bytes: u64 },
+    Transfer {
+        bytes: u64,
+    },
     Stream,
 }
 

@@ -99,7 +99,8 @@ impl Overlay {
             stop,
         });
         let table = Arc::new(Table::default());
-        let (accepting, stopped) = (listener::run(Arc::clone(&context), Arc::clone(&table), listener), context.stop.clone());
+        let (accepting, stopped) =
+            (listener::run(Arc::clone(&context), Arc::clone(&table), listener), context.stop.clone());
         context.tasks.spawn(async move {
             tokio::select! {
                 () = stopped.cancelled() => {}

@@ -13,9 +13,7 @@ use super::{
     spec::{Admission, Place, Tuning},
 };
 use std::sync::Arc;
-use tokio::{
-    sync::{mpsc, watch},
-};
+use tokio::sync::{mpsc, watch};
 
 /// Serves the route until `incoming` closes.
 pub(crate) async fn run(
@@ -39,15 +37,12 @@ pub(crate) async fn run(
     }
 }
 
-async fn circuit(
-    context: &Context,
-    cell: &RouteCell,
-    tuning: &watch::Receiver<Tuning>,
-    mut upstream: Hop,
-) -> Lost {
+async fn circuit(context: &Context, cell: &RouteCell, tuning: &watch::Receiver<Tuning>, mut upstream: Hop) -> Lost {
     let link = tuning.borrow().next.clone();
     let called = match &link {
-        Some(next) => upstream.writer.idle_until(admission::call(&context.point, &cell.spec, next, &context.limits)).await,
+        Some(next) => {
+            upstream.writer.idle_until(admission::call(&context.point, &cell.spec, next, &context.limits)).await
+        }
         None => Ok(Err(no_link(cell))),
     };
     let mut downstream = match called {
@@ -79,10 +74,7 @@ pub(crate) fn no_link(cell: &RouteCell) -> Lost {
 }
 
 /// Returns once the next hop is reached elsewhere than by `link`, or the previous one may not connect any more.
-pub(crate) async fn unsettled(
-    mut tuning: watch::Receiver<Tuning>,
-    link: Option<rhumb_wire::PeerLink>,
-) -> Lost {
+pub(crate) async fn unsettled(mut tuning: watch::Receiver<Tuning>, link: Option<rhumb_wire::PeerLink>) -> Lost {
     let moved = tuning.wait_for(|now| now.next != link || now.previous == Admission::Barred).await.is_ok();
     if !moved {
         // the route is being torn down, which ends this task
@@ -143,7 +135,12 @@ async fn pass(
         }
         (Frame::Ack(_) | Frame::Credit { .. }, _) => {}
         (
-            Frame::Hello(_) | Frame::Challenge { .. } | Frame::Proof { .. } | Frame::Open(_) | Frame::Opened(_) | Frame::Fin { .. },
+            Frame::Hello(_)
+            | Frame::Challenge { .. }
+            | Frame::Proof { .. }
+            | Frame::Open(_)
+            | Frame::Opened(_)
+            | Frame::Fin { .. },
             _,
         ) => return Err(Lost::Protocol("a frame came from the wrong side")),
     }

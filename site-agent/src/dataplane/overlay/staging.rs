@@ -26,8 +26,8 @@ mod file;
 mod group;
 
 pub(crate) use file::LegFile;
-pub(crate) use group::Leg;
 use group::Group;
+pub(crate) use group::Leg;
 
 /// A dataset on its way to, or arrived for, one order's work at this point.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -98,9 +98,11 @@ impl StreamEnd {
 
     /// The sink answered.
     pub(crate) fn opened(&self, opened: &Opened) -> Result<(), Lost> {
-        lock(&self.identity).far = opened.sink;
+        let before = std::mem::replace(&mut lock(&self.identity).far, opened.sink);
         match opened.continuity {
             Continuity::Resumed => lock(&self.mux).resume(opened.received).map_err(protocol),
+            // what processes said before the first circuit stood has not been said to anyone yet
+            Continuity::Fresh if before == 0 => lock(&self.mux).resume(Position::default()).map_err(protocol),
             Continuity::Fresh => {
                 self.begin_anew();
                 Ok(())

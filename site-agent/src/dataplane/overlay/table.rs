@@ -197,7 +197,9 @@ impl Setup {
                 if side == End::Source {
                     let take = Arc::clone(&end).take_callers(desk.leg_out(key.leg));
                     let run = circuit::run_source(shared, own, receive, SourceEnd::Stream(end));
-                    Box::pin(async move { drop(tokio::join!(take, run)) })
+                    Box::pin(async move {
+                        tokio::join!(take, run);
+                    })
                 } else {
                     desk.leg_in(key.leg);
                     Box::pin(circuit::run_sink(shared, own, receive, SinkEnd::Stream(end), incoming))

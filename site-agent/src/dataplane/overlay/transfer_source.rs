@@ -52,8 +52,7 @@ impl TransferSource {
             Fate::Dataset => Origin::Produced,
         };
         let key = &cell.spec.key;
-        let request =
-            DatasetRequest { order: key.order, generation: key.generation, dataset: dataset.clone(), origin };
+        let request = DatasetRequest { order: key.order, generation: key.generation, dataset: dataset.clone(), origin };
         let (offset, bytes) = (*offset, *bytes);
         Some(Self { context, request, offset, bytes, cell })
     }

@@ -1,8 +1,8 @@
 //! The reading half of the codec.
 
 use super::{
-    Continuity, Data, ERROR_BYTES_MAX, Frame, FrameError, Hello, LENGTH_BYTES, MAGIC, Open, Opened, PAYLOAD_BYTES_MAX, Part,
-    Position, Purpose, SEAL_BYTES, SEALED, Sealing, VERSION,
+    Continuity, Data, ERROR_BYTES_MAX, Frame, FrameError, Hello, LENGTH_BYTES, MAGIC, Open, Opened, PAYLOAD_BYTES_MAX,
+    Part, Position, Purpose, SEAL_BYTES, SEALED, Sealing, VERSION,
 };
 use bytes::{Buf, Bytes};
 use rhumb_model::{OrderId, PointName};

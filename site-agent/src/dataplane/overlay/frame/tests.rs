@@ -1,7 +1,7 @@
 use super::*;
+use proptest::prelude::*;
 use rhumb_model::OrderId;
 use uuid::Uuid;
-use proptest::prelude::*;
 
 fn one(frame: &Frame) -> BytesMut {
     let mut out = BytesMut::new();

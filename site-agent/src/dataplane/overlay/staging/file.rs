@@ -34,7 +34,8 @@ impl LegFile {
     pub(super) fn open(path: &Path, progress: PathBuf, span: Span, received: Arc<AtomicU64>) -> io::Result<Self> {
         let fresh = !path.exists();
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        let known = if fresh { 0 } else { saved(&progress).filter(|(of, _)| *of == span).map_or(0, |(_, bytes)| bytes) };
+        let known =
+            if fresh { 0 } else { saved(&progress).filter(|(of, _)| *of == span).map_or(0, |(_, bytes)| bytes) };
         received.store(known, Ordering::Relaxed);
         Ok(Self { file: Some(file), span, progress, received })
     }

@@ -1,0 +1,165 @@
+//! Orders from acknowledgement to bill.
+
+use crate::{
+    agents::{Agent, left_over, until},
+    desk::{Rig, order, training},
+};
+use axum::http::{Method, StatusCode};
+use serde_json::Value;
+
+async fn create(rig: &Rig, document: &str) -> String {
+    let (status, body) = rig.call("t-acme", Method::POST, "/v1/orders", document).await;
+    assert_eq!(status, StatusCode::CREATED, "{body}");
+    body["id"].as_str().unwrap().to_owned()
+}
+
+fn state(order: &Value) -> &str {
+    order["state"].as_str().unwrap()
+}
+
+fn hold(agents: &mut [Agent], runs: bool) {
+    for agent in agents {
+        agent.hold_runs = runs;
+    }
+}
+
+async fn clean(rig: &Rig) {
+    let audit = rig.get("t-admin", "/v1/admin/audit").await;
+    assert_eq!(audit["clean"], true, "{audit:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_placed_staged_run_and_billed_as_quoted() {
+    let rig = Rig::start().await;
+    let mut agents = Agent::all();
+    let id = create(&rig, &training("corpus-train", "west")).await;
+    let done = until(&rig, &mut agents, &id, |o| state(o) == "completed").await;
+    let cost = &done["cost"];
+    let quoted = cost["compute_micros"].as_i64().unwrap()
+        + cost["path_micros"].as_i64().unwrap()
+        + cost["transfer_micros"].as_i64().unwrap();
+    let billed = done["usage"]["cost_micros"].as_i64().unwrap();
+    assert!((billed - quoted).abs() * 100 <= quoted, "billed {billed}, quoted {quoted}");
+    let usage = rig.get("t-acme", &format!("/v1/orders/{id}/usage")).await;
+    let moved: Vec<_> = usage["items"].as_array().unwrap().iter().filter(|i| i["kind"] == "gb_moved").collect();
+    assert_eq!(moved.len(), 2, "one item for each of the two links: {usage:#}");
+    assert!(moved.iter().all(|i| (i["quantity"].as_f64().unwrap() - 0.004).abs() < 1e-9));
+    let phases: Vec<_> = rig.get("t-acme", &format!("/v1/orders/{id}/events")).await["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|e| e["kind"] == "phase")
+        .map(|e| e["phase"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        phases,
+        ["holding", "routing", "staging", "starting", "running", "stopping", "unrouting", "releasing", "settling"]
+    );
+    for agent in &mut agents {
+        agent.sync(&rig).await;
+    }
+    assert!(left_over(&agents).values().all(|n| *n == 0), "{:?}", left_over(&agents));
+    clean(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_waits_with_its_reason_and_goes_ahead_later() {
+    let rig = Rig::start().await;
+    let mut agents = Agent::all();
+    hold(&mut agents, true);
+    let first = create(&rig, &training("first", "west")).await;
+    until(&rig, &mut agents, &first, |o| o["phase"] == "running").await;
+    let second = create(&rig, &training("second", "west")).await;
+    let waiting = until(&rig, &mut agents, &second, |o| state(o) == "pending").await;
+    assert_eq!(waiting["reasons"][0]["reason"], "capacity", "{waiting:#}");
+    clean(&rig).await;
+    let never = create(&rig, &training("never", "west").replace("count: 8", "count: 64")).await;
+    until(&rig, &mut agents, &never, |o| state(o) == "rejected").await;
+    hold(&mut agents, false);
+    until(&rig, &mut agents, &first, |o| state(o) == "completed").await;
+    until(&rig, &mut agents, &second, |o| state(o) == "completed").await;
+    clean(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binding_quote_holds_until_it_expires() {
+    let rig = Rig::start().await;
+    let mut agents = Agent::all();
+    for agent in &mut agents {
+        agent.sync(&rig).await;
+    }
+    let document = training("quoted", "west");
+    let (status, quote) = rig.call("t-acme", Method::POST, "/v1/quotes?hold=2s", &document).await;
+    assert_eq!((status, quote["binding"].as_bool()), (StatusCode::CREATED, Some(true)), "{quote:#}");
+    clean(&rig).await;
+    let rival = create(&rig, &training("rival", "west")).await;
+    let waiting = until(&rig, &mut agents, &rival, |o| state(o) == "pending").await;
+    assert_eq!(waiting["reasons"][0]["reason"], "capacity");
+    until(&rig, &mut agents, &rival, |o| state(o) == "completed").await;
+    let body = format!("{{\"quote_id\": \"{}\"}}", quote["id"].as_str().unwrap());
+    let (status, _) = rig.call("t-acme", Method::POST, "/v1/orders", &body).await;
+    assert_eq!(status, StatusCode::CONFLICT, "an expired quote is not ordered");
+    clean(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_takes_over_its_quotes_devices() {
+    let rig = Rig::start().await;
+    let mut agents = Agent::all();
+    for agent in &mut agents {
+        agent.sync(&rig).await;
+    }
+    let (_, quote) = rig.call("t-acme", Method::POST, "/v1/quotes?hold=5min", &training("quoted", "west")).await;
+    let body = format!("{{\"quote_id\": \"{}\"}}", quote["id"].as_str().unwrap());
+    let id = create(&rig, &body).await;
+    let done = until(&rig, &mut agents, &id, |o| state(o) == "completed").await;
+    assert_eq!(done["quote_id"], quote["id"]);
+    assert_eq!(done["plan"], quote["plan"]);
+    clean(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_stops_what_runs_and_leaves_nothing() {
+    let rig = Rig::start().await;
+    let mut agents = Agent::all();
+    hold(&mut agents, true);
+    let id = create(&rig, &training("stopped", "west")).await;
+    until(&rig, &mut agents, &id, |o| o["phase"] == "running").await;
+    let (status, body) = rig.call("t-acme", Method::DELETE, &format!("/v1/orders/{id}"), "").await;
+    assert_eq!((status, state(&body)), (StatusCode::ACCEPTED, "cancelling"), "{body:#}");
+    until(&rig, &mut agents, &id, |o| state(o) == "cancelled").await;
+    assert!(left_over(&agents).values().all(|n| *n == 0));
+    let waiting = create(&rig, &order("nowhere-yet", "east").replace("cpu: 4", "cpu: 97")).await;
+    let (_, body) = rig.call("t-acme", Method::DELETE, &format!("/v1/orders/{waiting}"), "").await;
+    assert!(["cancelled", "rejected"].contains(&state(&body)), "{body:#}");
+    clean(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orchestrator_that_starts_again_continues_every_order() {
+    let mut rig = Rig::start().await;
+    let mut agents = Agent::all();
+    hold(&mut agents, true);
+    let id = create(&rig, &training("lasting", "west")).await;
+    until(&rig, &mut agents, &id, |o| o["phase"] == "running").await;
+    rig = rig.restart().await;
+    let after = until(&rig, &mut agents, &id, |o| o["phase"] == "running").await;
+    assert_eq!(after["generation"], 1, "a restart places nothing again");
+    hold(&mut agents, false);
+    until(&rig, &mut agents, &id, |o| state(o) == "completed").await;
+    clean(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_report_changes_nothing() {
+    let rig = Rig::start().await;
+    let mut agents = Agent::all();
+    let stale = agents[1].report();
+    agents[1].sync(&rig).await;
+    let (status, reply) = agents[1].post(&rig, &stale).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(reply.unwrap().desired.is_none());
+    let id = create(&rig, &order("late", "west")).await;
+    until(&rig, &mut agents, &id, |o| state(o) == "completed").await;
+    clean(&rig).await;
+}

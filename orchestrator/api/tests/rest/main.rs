@@ -1,0 +1,9 @@
+//! The REST interface in process: real router, real control plane, real SQLite, agents played by the tests.
+
+#![allow(clippy::unwrap_used)] // helpers of tests stand outside of test functions here
+
+mod agents;
+mod credentials;
+mod desk;
+mod documents;
+mod life;

@@ -1,0 +1,163 @@
+//! The command line, in one tree.
+
+use crate::{
+    agent::AgentArgs,
+    commands::{
+        federation::{LinkCommand, PathArgs, RouteCommand, SiteCommand},
+        order::OrderCommand,
+        quote::QuoteArgs,
+    },
+    demo::DemoArgs,
+    output::Format,
+    place::PlaceArgs,
+    plans::AuditArgs,
+    probe::ProbeCommand,
+    server::ServerArgs,
+};
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "rhumb",
+    version,
+    about = "Orders for compute and the network that it needs, decided as one",
+    after_help = "Examples:\n  rhumb demo                                    a whole federation on this machine\n  \
+                  rhumb quote -f examples/training-near-data.yaml\n  \
+                  rhumb order create -f examples/training-near-data.yaml\n\n\
+                  The server is named by --context, else by RHUMB_URL and RHUMB_TOKEN, else it is the demo of ./rhumb-data.",
+    propagate_version = true,
+    max_term_width = 110,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Args)]
+pub struct Global {
+    /// How the result is printed (default: table)
+    #[arg(short, long, value_enum, global = true, value_name = "FORMAT")]
+    pub output: Option<Format>,
+    /// URL of the orchestrator, in place of RHUMB_URL
+    #[arg(long, global = true)]
+    pub url: Option<String>,
+    /// Server of this name in $XDG_CONFIG_HOME/rhumb/config.yaml
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a whole federation on this machine, or change the one that runs
+    Demo(DemoArgs),
+    /// Run the orchestrator
+    Server(ServerArgs),
+    /// Run the agent of a site or relay point
+    Agent(AgentArgs),
+    /// Measure a path with STAMP or TWAMP-Light probes, or answer them
+    #[command(subcommand)]
+    Probe(ProbeCommand),
+    /// Ask for a price, a place and a path
+    Quote(QuoteArgs),
+    /// Order work, and see what became of it
+    #[command(subcommand)]
+    Order(OrderCommand),
+    /// Sites with their devices
+    #[command(subcommand)]
+    Site(SiteCommand),
+    /// Links, as configured and as measured
+    #[command(subcommand)]
+    Link(LinkCommand),
+    /// The path that placement would use between two points, with its cost
+    Path(PathArgs),
+    /// Routes that orders have
+    #[command(subcommand)]
+    Route(RouteCommand),
+    /// Decide offline, on files
+    Place(PlaceArgs),
+    /// Check the invariants of the live server, or of plans offline
+    Audit(AuditArgs),
+    /// Print the completion script of a shell
+    #[command(after_help = "Example:\n  rhumb completion bash > /etc/bash_completion.d/rhumb")]
+    Completion { shell: Shell },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn walk(command: &clap::Command, path: &str, leaves: &mut Vec<(String, String)>) {
+        let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        if !command.has_subcommands() || !command.is_subcommand_required_set() {
+            leaves.push((path.to_owned(), own));
+        }
+        for next in command.get_subcommands().filter(|c| c.get_name() != "help") {
+            walk(next, &format!("{path} {}", next.get_name()), leaves);
+        }
+    }
+
+    #[test]
+    fn the_tree_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_every_command_has_an_example_of_it() {
+        let mut leaves = Vec::new();
+        walk(&Cli::command(), "rhumb", &mut leaves);
+        assert!(leaves.len() > 25, "{leaves:?}");
+        for (path, help) in leaves {
+            assert!(help.contains("Example") && help.contains(&path), "{path}: {help}");
+        }
+    }
+
+    #[test]
+    fn wrong_usage_is_refused_before_anything_is_asked() {
+        for line in [
+            "rhumb order create",
+            "rhumb order create -f a.yaml --quote 0190d3a4-5b6c-7d8e-9f00-112233445566",
+            "rhumb order wait x --for done",
+            "rhumb order wait x --for running --timeout 5",
+            "rhumb quote -f a.yaml --hold 5",
+            "rhumb path a b --max-latency 20",
+            "rhumb demo wan set ab",
+            "rhumb demo wan set ab --latency 200",
+            "rhumb demo wan set ab --loss 1",
+            "rhumb site list -o xml",
+            "rhumb place --federation f.yaml",
+        ] {
+            let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_lines_of_the_contract_are_understood() {
+        for line in [
+            "rhumb demo --listen 127.0.0.1:0 --data d --federation f.yaml --fresh",
+            "rhumb demo wan set ab --latency 200ms --loss 1% --rate 50Mbps",
+            "rhumb demo wan cut ab --one-way --data d",
+            "rhumb demo --data d agent stop shanghai-core",
+            "rhumb server --config c.yaml",
+            "rhumb agent --config c.yaml --stop-with-parent",
+            "rhumb probe send 127.0.0.1:862 --count 10 --interval 10ms --key k -o json",
+            "rhumb probe reflect --listen 127.0.0.1:862",
+            "rhumb quote -f - --hold 5m --dry-run",
+            "rhumb order wait x --for completed --timeout 60s",
+            "rhumb order list --state pending,inProgress --all -o yaml",
+            "rhumb path a b --mbps 5 --max-latency 20ms --gb 3",
+            "rhumb place --federation f --order a b --order c --policy p --at 2026-12-01T09:00:00Z",
+            "rhumb audit",
+            "rhumb audit --federation f --plans p --order a",
+            "rhumb completion zsh",
+        ] {
+            Cli::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}"));
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! `rhumb site`, `link`, `path` and `route`.
+
+use super::explain;
+use crate::{
+    client::{Client, Repeat, Send},
+    exit::{CliError, Exit},
+    output::{Output, Paint, say, table},
+    show::{age, bytes, int, latency, list, money, or_dash, ppm, rate, text},
+};
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use rhumb_model::Latency;
+use serde_json::{Value, json};
+
+#[derive(Debug, Subcommand)]
+pub enum SiteCommand {
+    /// List sites with their free devices
+    #[command(after_help = "Example:\n  rhumb site list")]
+    List,
+    /// Show a site with its nodes, devices and prices
+    #[command(after_help = "Example:\n  rhumb site get shanghai-core")]
+    Get { site: String },
+    /// Start nothing new at a site; what runs there runs on
+    #[command(after_help = "Example:\n  rhumb site drain shanghai-core")]
+    Drain { site: String },
+    /// Let a drained site take work again
+    #[command(after_help = "Example:\n  rhumb site undrain shanghai-core")]
+    Undrain { site: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LinkCommand {
+    /// List links: configured beside measured figures
+    #[command(after_help = "Example:\n  rhumb link list")]
+    List,
+    /// Show a link
+    #[command(after_help = "Example:\n  rhumb link get hk-sg")]
+    Get { link: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RouteCommand {
+    /// List live routes
+    #[command(after_help = "Example:\n  rhumb route list --all")]
+    List {
+        /// Also those of orders that have ended
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show the routes of an order, hop by hop
+    #[command(after_help = "Example:\n  rhumb route get training-two-sites")]
+    Get {
+        /// Id, name or beginning of the id of the order
+        order: String,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rhumb path shanghai-core singapore-cloud --mbps 20 --max-latency 50ms")]
+pub struct PathArgs {
+    from: String,
+    to: String,
+    /// Rate that must be free, in Mbit/s
+    #[arg(long, default_value_t = 0)]
+    mbps: u64,
+    /// Largest one-way delay
+    #[arg(long, value_name = "TIME")]
+    max_latency: Option<Latency>,
+    /// Volume to move, in 10^9 bytes
+    #[arg(long, default_value_t = 0)]
+    gb: u64,
+}
+
+pub async fn site(command: SiteCommand, client: &Client, output: &Output) -> Result<Exit, CliError> {
+    match command {
+        SiteCommand::List => {
+            let sites = client.get(&["v1", "sites"], vec![]).await?;
+            output.show(&sites, |o| sites_table(&sites, o))?;
+        }
+        SiteCommand::Get { site } => {
+            let site = client.get(&["v1", "sites", &site], vec![]).await?;
+            output.show(&site, |o| site_table(&site, o))?;
+        }
+        SiteCommand::Drain { site } => drain(client, &site, "drain").await?,
+        SiteCommand::Undrain { site } => drain(client, &site, "undrain").await?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn drain(client: &Client, site: &str, action: &str) -> Result<(), CliError> {
+    client.call(Method::POST, &["v1", "admin", "sites", site, action], Send::default(), Repeat::Safe).await?;
+    say(&format!("{site} {}", if action == "drain" { "takes no new work" } else { "takes work again" }));
+    Ok(())
+}
+
+fn site_state(site: &Value, output: &Output) -> String {
+    let state = text(site, "/state");
+    let paint = match state.as_str() {
+        "ready" => Paint::Good,
+        "draining" => Paint::Warn,
+        _ => Paint::Bad,
+    };
+    output.paint(paint, &state)
+}
+
+fn models(site: &Value) -> String {
+    let counts = list(site, "/accelerators").iter();
+    let shown: Vec<_> =
+        counts.map(|m| format!("{}/{} {}", text(m, "/free"), text(m, "/total"), text(m, "/model"))).collect();
+    if shown.is_empty() { "-".into() } else { shown.join(", ") }
+}
+
+fn sites_table(sites: &Value, output: &Output) -> String {
+    let rows = list(sites, "/items").iter().map(|s| {
+        vec![
+            text(s, "/name"),
+            text(s, "/tier"),
+            text(s, "/jurisdiction"),
+            site_state(s, output),
+            models(s),
+            list(s, "/nodes").len().to_string(),
+            or_dash(int(s, "/observed_age_ms").map(age)),
+        ]
+    });
+    table(&["SITE", "TIER", "IN", "STATE", "FREE DEVICES", "NODES>", "HEARD>"], rows)
+}
+
+fn site_table(site: &Value, output: &Output) -> String {
+    let labels: Vec<_> = list(site, "/labels").iter().filter_map(Value::as_str).collect();
+    let mut lines = vec![
+        format!("{} {} in {}, {}", text(site, "/name"), text(site, "/tier"), text(site, "/jurisdiction"), site_state(site, output)),
+        format!("labels {}", if labels.is_empty() { "-".to_owned() } else { labels.join(", ") }),
+    ];
+    let currency = text(site, "/prices/currency");
+    if let Some(prices) = site.pointer("/prices/devices").and_then(Value::as_object) {
+        let each = prices.iter().map(|(model, micros)| format!("{model} {}", money(micros.as_i64().unwrap_or(0), &currency)));
+        let factor = text(site, "/prices/factor_now");
+        lines.push(format!("per device-hour {}; now times {factor}", each.collect::<Vec<_>>().join(", ")));
+    }
+    let rows = list(site, "/nodes").iter().map(|node| {
+        let milli = |key: &str| int(node, key).unwrap_or(0) / 1_000;
+        let gib = |key: &str| int(node, key).unwrap_or(0) >> 30;
+        let devices = list(node, "/devices");
+        let marks: String = devices.iter().map(device_mark).collect();
+        let model = devices.first().map_or_else(|| "-".into(), |d| text(d, "/model"));
+        vec![
+            text(node, "/name"),
+            model,
+            if marks.is_empty() { "-".into() } else { marks },
+            format!("{}/{}", milli("/cpu_milli_free"), milli("/cpu_milli_total")),
+            format!("{}/{} GiB", gib("/memory_bytes_free"), gib("/memory_bytes_total")),
+        ]
+    });
+    lines.push(table(&["NODE", "MODEL", "DEVICES", "CORES>", "MEMORY>"], rows));
+    lines.push("devices: . free, # held, % partly held, x not well".into());
+    lines.join("\n")
+}
+
+fn device_mark(device: &Value) -> char {
+    match (text(device, "/health").as_str(), int(device, "/share").unwrap_or(0)) {
+        ("ok", 0) => '.',
+        ("ok", 1_000..) => '#',
+        ("ok", _) => '%',
+        _ => 'x',
+    }
+}
+
+pub async fn link(command: LinkCommand, client: &Client, output: &Output) -> Result<Exit, CliError> {
+    match command {
+        LinkCommand::List => {
+            let links = client.get(&["v1", "links"], vec![]).await?;
+            output.show(&links, |o| links_table(list(&links, "/items"), o))?;
+        }
+        LinkCommand::Get { link } => {
+            let link = client.get(&["v1", "links", &link], vec![]).await?;
+            output.show(&link, |o| links_table(std::slice::from_ref(&link), o))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn links_table(links: &[Value], output: &Output) -> String {
+    let rows = links.iter().map(|l| {
+        let figure = |pointer| or_dash(int(l, pointer).map(latency));
+        let stale = l.pointer("/stale") == Some(&Value::Bool(true));
+        let measured = figure("/latency_us");
+        let shown = if stale { output.paint(Paint::Bad, &format!("{measured} stale")) } else { measured };
+        vec![
+            text(l, "/id"),
+            text(l, "/from"),
+            text(l, "/to"),
+            figure("/configured_latency_us"),
+            shown,
+            or_dash(int(l, "/rtt_us/p95").map(|us| latency(us / 2))),
+            figure("/jitter_us"),
+            or_dash(int(l, "/loss_ppm").map(ppm)),
+            format!("{}/{}", rate(int(l, "/available_kbps").unwrap_or(0)), rate(int(l, "/capacity_kbps").unwrap_or(0))),
+            or_dash(int(l, "/age_ms").map(age)),
+        ]
+    });
+    let header = ["LINK", "FROM", "TO", "CONFIGURED>", "MEASURED>", "P95>", "JITTER>", "LOSS>", "FREE>", "AGE>"];
+    table(&header, rows)
+}
+
+pub async fn path(args: &PathArgs, client: &Client, output: &Output) -> Result<Exit, CliError> {
+    let mut query = vec![("from", args.from.clone()), ("to", args.to.clone())];
+    query.extend((args.mbps > 0).then(|| ("mbps", args.mbps.to_string())));
+    query.extend((args.gb > 0).then(|| ("gb", args.gb.to_string())));
+    query.extend(args.max_latency.map(|l| ("max_latency", l.to_string())));
+    let found = client.get(&["v1", "paths"], query).await?;
+    output.show(&found, |_| explain::path(&found))?;
+    Ok(Exit::Done)
+}
+
+pub async fn route(command: RouteCommand, client: &Client, output: &Output) -> Result<Exit, CliError> {
+    match command {
+        RouteCommand::List { all } => {
+            let query = all.then(|| ("all", "true".to_owned())).into_iter().collect();
+            let routes = client.get(&["v1", "routes"], query).await?;
+            output.show(&routes, |_| routes_table(list(&routes, "/items")))?;
+        }
+        RouteCommand::Get { order } => {
+            let id = super::reference::order(client, &order).await?;
+            let routes = client.get(&["v1", "routes"], vec![("all", "true".to_owned())]).await?;
+            let own: Vec<Value> =
+                list(&routes, "/items").iter().filter(|r| text(r, "/order") == id).cloned().collect();
+            if own.is_empty() {
+                return Err(CliError::Failed(format!("order {id} has no routes")));
+            }
+            let whole = json!({ "items": own, "next": null });
+            output.show(&whole, |_| routes_table(&own))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn routes_table(routes: &[Value]) -> String {
+    let rows = routes.iter().map(|r| {
+        let path: Vec<_> = list(r, "/path").iter().filter_map(Value::as_str).collect();
+        let hops = list(r, "/hops").iter();
+        let hops: Vec<_> = hops.map(|h| format!("{} {}", text(h, "/point"), bytes(int(h, "/bytes").unwrap_or(0)))).collect();
+        vec![
+            text(r, "/order_name"),
+            text(r, "/leg"),
+            text(r, "/from"),
+            text(r, "/to"),
+            text(r, "/state"),
+            rate(int(r, "/rate_kbps").unwrap_or(0)),
+            path.join(", "),
+            hops.join(" > "),
+        ]
+    });
+    table(&["ORDER", "LEG>", "FROM", "TO", "STATE", "RATE>", "PATH", "BYTES BY HOP"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Format;
+
+    #[test]
+    fn links_show_what_was_measured_beside_what_was_configured() {
+        let link = json!({"id": "ab", "from": "a", "to": "b", "configured_latency_us": 8_526, "latency_us": 200_100,
+            "rtt_us": {"min": 1, "p50": 2, "p95": 400_400}, "loss_ppm": 100, "jitter_us": 200, "capacity_kbps": 60_000,
+            "available_kbps": 30_000, "age_ms": 300, "stale": false});
+        let shown = links_table(&[link], &Output::plain(Format::Table));
+        let cells: Vec<_> = shown.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["ab", "a", "b", "8.53ms", "200.1ms", "200.2ms", "0.20ms", "0.01%", "30Mbps/60Mbps", "300ms"]);
+    }
+
+    #[test]
+    fn a_link_that_was_never_measured_shows_no_figure() {
+        let link = json!({"id": "ab", "from": "a", "to": "b", "configured_latency_us": 1, "latency_us": null, "rtt_us": null,
+            "loss_ppm": null, "jitter_us": null, "capacity_kbps": 1, "available_kbps": 1, "age_ms": null, "stale": true});
+        assert!(links_table(&[link], &Output::plain(Format::Table)).contains("- stale"));
+    }
+
+    #[test]
+    fn devices_show_free_held_shared_and_broken() {
+        let device = |health: &str, share: i64| json!({"health": health, "share": share});
+        let marks = [device("ok", 0), device("ok", 1_000), device("ok", 250), device("failed", 0)];
+        assert_eq!(marks.iter().map(device_mark).collect::<String>(), ".#%x");
+    }
+}

@@ -1,0 +1,79 @@
+//! Files that commands read: whole, within a limit, as text.
+
+use crate::exit::{CliError, Problem};
+use rhumb_model::{DocumentError, FederationFile, Order, document};
+use serde::de::DeserializeOwned;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+/// A text of at most `limit` bytes; `-` is standard input.
+pub fn text(path: &Path, limit: usize) -> Result<String, CliError> {
+    let shown = if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() };
+    let failed = |e: io::Error| CliError::Usage(format!("cannot read {shown}: {e}"));
+    let reader: Box<dyn Read> = match path.as_os_str() == "-" {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path).map_err(failed)?),
+    };
+    let mut bytes = Vec::new();
+    reader.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() > limit {
+        return Err(CliError::Usage(format!("{shown} has more than {limit} bytes: use a smaller file")));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        CliError::Usage(format!("{shown} is not UTF-8 text from byte {} on", e.utf8_error().valid_up_to()))
+    })
+}
+
+/// An order document as text; the server reads it.
+pub fn order_text(path: &Path) -> Result<String, CliError> {
+    text(path, document::MAX_BYTES)
+}
+
+pub fn order(path: &Path) -> Result<Order, CliError> {
+    Order::read(&order_text(path)?).map_err(|e| invalid(path, &e))
+}
+
+pub fn federation(path: &Path) -> Result<FederationFile, CliError> {
+    FederationFile::read(&text(path, document::MAX_LARGE_BYTES)?).map_err(|e| invalid(path, &e))
+}
+
+/// Any other document.
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, CliError> {
+    document::read_large(&text(path, document::MAX_LARGE_BYTES)?).map_err(|e| invalid(path, &e))
+}
+
+fn invalid(path: &Path, error: &DocumentError) -> CliError {
+    CliError::Problem(Box::new(Problem::document(&path.display().to_string(), error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn file(content: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("order.yaml");
+        std::fs::write(&path, content).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn what_is_too_large_or_not_text_or_not_there_is_wrong_usage() {
+        for content in [vec![b'x'; document::MAX_BYTES + 1], vec![0xff, 0xfe]] {
+            let (_folder, path) = file(&content);
+            assert!(matches!(order_text(&path), Err(CliError::Usage(_))));
+        }
+        assert!(matches!(order_text(Path::new("/no/such/file")), Err(CliError::Usage(_))));
+    }
+
+    #[test]
+    fn an_invalid_order_names_its_field() {
+        let (_folder, path) = file(b"name: x\nclass: training\ncomponents: []\nflwos: []\n");
+        let shown = order(&path).unwrap_err().to_string();
+        assert!(shown.contains("/flwos") && shown.contains("order.yaml"), "{shown}");
+    }
+}

@@ -1,0 +1,429 @@
+//! From the desired state to the world and back, one step at a time. No clock but the host's, no network: those who call
+//! `step` say when, and carry what it reports.
+
+mod advance;
+mod environment;
+mod report;
+
+pub(crate) use report::{Envelope, Inventory, Visible};
+
+use crate::{
+    carrier::Carrier,
+    config::Limits,
+    durable::{self, Keep},
+    error::AgentError,
+    host::{self, BootTime},
+    input::{Inputs, Staged},
+    lease::{Allocator, Claim, LeaseError},
+    record::{End, Phase, Record, Records},
+    runtime::{Hold, Observed, Runtime},
+    store::DatasetStore,
+};
+use rhumb_model::{OrderId, PointName};
+use rhumb_wire::{Assignment, AssignmentGoal, AssignmentState, Desired, NodeReport, report::AssignmentKey};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What the agent stands on.
+pub(crate) struct Foundation<R> {
+    pub(crate) point: PointName,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) nodes: Vec<NodeReport>,
+    pub(crate) limits: Limits,
+    pub(crate) runtime: R,
+    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) store: Arc<DatasetStore>,
+    /// `PATH` of commands that bring none.
+    pub(crate) search_path: String,
+}
+
+pub(crate) struct Agent<R> {
+    base: Foundation<R>,
+    records: Records,
+    inputs: Inputs,
+    allocator: Allocator,
+    entries: BTreeMap<AssignmentKey, Entry>,
+    /// Runs without a record: what is left of a removal that was cut off.
+    orphans: Vec<AssignmentKey>,
+    /// `None`: never heard. Then nothing is stopped for not being listed.
+    desired: Option<Arc<Desired>>,
+    listed: BTreeMap<AssignmentKey, AssignmentGoal>,
+    /// When the report was sent that was answered last.
+    answered: Option<BootTime>,
+    kept: Option<BTreeSet<(OrderId, u64)>>,
+    closing: Option<Closing>,
+}
+
+/// The agent is told to end and to take its work with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Closing;
+
+/// One assignment.
+#[derive(Debug)]
+struct Entry {
+    record: Record,
+    /// As last listed; `None`: not since the agent started.
+    assignment: Option<Assignment>,
+    hold: Option<Hold>,
+    observed: Option<Observed>,
+    /// Per input, in order.
+    staged: Vec<Staged>,
+    /// What keeps it from going on, for people.
+    trouble: String,
+    acked: u64,
+    sent: u64,
+    /// Since when it is ended and no longer listed.
+    gone: Option<BootTime>,
+}
+
+impl Entry {
+    fn new(record: Record, assignment: Option<Assignment>, hold: Option<Hold>) -> Self {
+        Self {
+            record,
+            assignment,
+            hold,
+            observed: None,
+            staged: Vec::new(),
+            trouble: String::new(),
+            acked: 0,
+            sent: 0,
+            gone: None,
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        matches!(self.record.phase, Phase::Ended(_))
+    }
+
+    /// Whether its lease, if it has one, is over.
+    fn is_over(&self, now: BootTime) -> bool {
+        self.record.lease_ms.is_some() && self.hold.as_ref().is_none_or(|hold| hold.is_over(now))
+    }
+}
+
+/// `desired.json`
+#[derive(Debug, Serialize, Deserialize)]
+struct Remembered {
+    desired: Desired,
+    /// When the report was sent that it answered.
+    sent: BootTime,
+    host_boot: String,
+}
+
+/// A desired state that is not newer than the one the agent works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the desired state ({}, {}) is older than ({}, {}), which is at work here; it is ignored", .asked.0, .asked.1, .known.0, .known.1)]
+pub(crate) struct Outdated {
+    asked: (u64, u64),
+    known: (u64, u64),
+}
+
+impl<R: Runtime> Agent<R> {
+    /// Takes up where the records say that an earlier start ended.
+    pub(crate) fn open(base: Foundation<R>) -> Result<Self, AgentError> {
+        let failed = |source| AgentError::Folder { path: base.data_dir.clone(), source };
+        let records = Records::open(runs(&base.data_dir)).map_err(failed)?;
+        let mut allocator = Allocator::new(&base.nodes);
+        let mut entries = BTreeMap::new();
+        for record in records.load().map_err(failed)? {
+            allocator.see(&record.key);
+            if !matches!(record.phase, Phase::Ended(_)) {
+                allocator.restore(&record.key, &record.claim);
+            }
+            let hold = records.folder(&record.key).hold().unwrap_or_default();
+            entries.insert(record.key.clone(), Entry::new(record, None, hold));
+        }
+        let orphans = base.runtime.list_owned().unwrap_or_default();
+        let orphans = orphans.into_iter().filter(|key| !entries.contains_key(key)).collect();
+        let inputs = Inputs::new(&base.data_dir, Arc::clone(&base.store));
+        let (desired, listed, answered) = (None, BTreeMap::new(), None);
+        let mut agent = Self {
+            base,
+            records,
+            inputs,
+            allocator,
+            entries,
+            orphans,
+            desired,
+            listed,
+            answered,
+            kept: None,
+            closing: None,
+        };
+        agent.remember();
+        Ok(agent)
+    }
+
+    fn remember(&mut self) {
+        let path = self.desired_path();
+        match durable::read_json::<Remembered>(&path) {
+            Ok(Some(Remembered { desired, sent, host_boot })) => {
+                self.answered = (host_boot == host::boot_id()).then_some(sent);
+                self.work_on(desired);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "the desired state cannot be read; waiting for another")
+            }
+        }
+    }
+
+    fn desired_path(&self) -> PathBuf {
+        self.base.data_dir.join("desired.json")
+    }
+
+    /// `(epoch, generation)` of the desired state at work; zeros before the first.
+    pub(crate) fn version(&self) -> (u64, u64) {
+        self.desired.as_ref().map_or((0, 0), |desired| (desired.epoch, desired.generation))
+    }
+
+    pub(crate) fn desired(&self) -> Option<&Arc<Desired>> {
+        self.desired.as_ref()
+    }
+
+    /// Takes over a desired state that answered a report sent at `sent`; `Ok(false)`: it is the one at work.
+    pub(crate) fn accept(&mut self, desired: Desired, sent: BootTime) -> Result<bool, Outdated> {
+        if self.desired.is_some() {
+            let (asked, known) = ((desired.epoch, desired.generation), self.version());
+            if asked < known {
+                return Err(Outdated { asked, known });
+            }
+            if asked == known {
+                return Ok(false);
+            }
+        }
+        let remembered = Remembered { desired, sent, host_boot: host::boot_id().to_owned() };
+        let path = self.desired_path();
+        if let Err(error) = durable::write_json(&path, &remembered, Keep::Safe) {
+            // what is to be stopped must be stopped on a full disk too
+            tracing::warn!(path = %path.display(), %error, "the desired state cannot be kept for the next start");
+        }
+        self.work_on(remembered.desired);
+        Ok(true)
+    }
+
+    fn work_on(&mut self, desired: Desired) {
+        tracing::debug!(epoch = desired.epoch, generation = desired.generation, "desired state");
+        self.base.carrier.apply(&desired);
+        self.listed = desired.assignments.iter().map(|wanted| (wanted.key.clone(), wanted.goal)).collect();
+        self.desired = Some(Arc::new(desired));
+    }
+
+    /// A report sent at `sent` was answered: leases are good for their time from then on.
+    pub(crate) fn answered(&mut self, sent: BootTime, now: BootTime) {
+        self.answered = Some(sent);
+        for (key, entry) in &mut self.entries {
+            let Some(lease_ms) = entry.record.lease_ms.filter(|_| !entry.is_ended()) else { continue };
+            // what is over stays over: its end is on the way, and it may live elsewhere by now
+            if !self.listed.contains_key(key) || entry.is_over(now) {
+                continue;
+            }
+            let hold = Hold::new(sent, lease_ms, entry.record.grace_ms);
+            match self.records.folder(key).write_hold(Some(&hold)) {
+                Ok(()) => entry.hold = Some(hold),
+                Err(error) => tracing::warn!(order = %key.order, %error, "a lease cannot be prolonged"),
+            }
+        }
+    }
+
+    /// Output up to `up_to` need not be sent again.
+    pub(crate) fn acknowledge(&mut self, key: &AssignmentKey, up_to: u64) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.acked = entry.acked.max(up_to);
+            entry.sent = entry.sent.max(entry.acked);
+        }
+    }
+
+    /// From now on nothing is started, and what runs is stopped.
+    pub(crate) fn close(&mut self) {
+        self.closing = Some(Closing);
+    }
+
+    /// Whether anything that was started has not ended.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.entries.values().any(|entry| entry.record.phase == Phase::Started)
+    }
+
+    /// The longest that any started work may take to end.
+    pub(crate) fn longest_grace_ms(&self) -> u64 {
+        let started = self.entries.values().filter(|entry| entry.record.phase == Phase::Started);
+        started.map(|entry| entry.record.grace_ms).max().unwrap_or(0)
+    }
+
+    /// Looks at the world and does what is due.
+    pub(crate) fn step(&mut self, now: BootTime) {
+        if let Some(desired) = self.desired.clone() {
+            for wanted in &desired.assignments {
+                self.allocator.see(&wanted.key);
+            }
+            for wanted in &desired.assignments {
+                self.meet(wanted, now);
+            }
+        }
+        let keys: Vec<AssignmentKey> = self.entries.keys().cloned().collect();
+        for key in &keys {
+            self.advance(key, now);
+        }
+        self.end_orphans();
+        self.tidy();
+    }
+
+    /// Makes sure that a listed assignment is known here: leased, refused, or known from before.
+    fn meet(&mut self, wanted: &Assignment, now: BootTime) {
+        let key = &wanted.key;
+        if let Some(entry) = self.entries.get_mut(key) {
+            if entry.assignment.as_ref() != Some(wanted) {
+                entry.assignment = Some(wanted.clone());
+                self.update(wanted);
+            }
+            return;
+        }
+        if self.closing.is_some() {
+            return;
+        }
+        let claim = Claim {
+            node: wanted.node.clone(),
+            devices: wanted.devices.iter().copied().collect(),
+            cpu: wanted.cpu,
+            memory: wanted.memory,
+        };
+        let end = |state, message: String| Some(Phase::Ended(End::unrun(state, message)));
+        let phase = if wanted.goal == AssignmentGoal::Stop {
+            end(AssignmentState::Stopped, "nothing of it ran here".into())
+        } else if claim.devices.len() != wanted.devices.len() {
+            end(AssignmentState::Refused, "a device is named twice".into())
+        } else if let Err(error) = self.admit(wanted) {
+            end(AssignmentState::Refused, error)
+        } else {
+            self.lease(wanted, &claim, now)
+        };
+        let Some(phase) = phase else { return };
+        let (lease_ms, grace_ms) = (wanted.lease_ms, wanted.grace_ms);
+        self.enter(wanted, Record { key: key.clone(), claim, lease_ms, grace_ms, phase });
+    }
+
+    /// `None`: not now; it will be tried again.
+    fn lease(&mut self, wanted: &Assignment, claim: &Claim, now: BootTime) -> Option<Phase> {
+        if let Some(lease_ms) = wanted.lease_ms {
+            let hold = Hold::new(self.answered?, lease_ms, wanted.grace_ms);
+            if hold.is_over(now) {
+                return None;
+            }
+        }
+        match self.allocator.lease(&wanted.key, claim.clone()) {
+            Ok(()) => Some(Phase::Leased),
+            Err(error) if self.will_pass(&error, claim) => None,
+            Err(error) => Some(Phase::Ended(End::unrun(AssignmentState::Refused, error.to_string()))),
+        }
+    }
+
+    /// Whether what is in the way is already on its way out.
+    fn will_pass(&self, error: &LeaseError, claim: &Claim) -> bool {
+        let leaving = |key: &AssignmentKey| {
+            let goal = self.listed.get(key);
+            matches!(goal, None | Some(AssignmentGoal::Stop)) || self.allocator.superseded(key)
+        };
+        match error {
+            LeaseError::Taken { by, .. } => leaving(by),
+            LeaseError::Cpu { .. } | LeaseError::Memory { .. } => {
+                self.allocator.claims().iter().any(|(key, held)| held.node == claim.node && leaving(key))
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes the record down, then acts on it.
+    fn enter(&mut self, wanted: &Assignment, mut record: Record) {
+        let key = record.key.clone();
+        tracing::info!(
+            order = %key.order, generation = key.generation, component = %key.component, replica = key.replica,
+            phase = ?record.phase, "assignment"
+        );
+        let hold = match (record.lease_ms, self.answered) {
+            (Some(lease_ms), Some(sent)) => Some(Hold::new(sent, lease_ms, record.grace_ms)),
+            _ => None,
+        };
+        let folder = self.records.folder(&key);
+        let saved = self.records.save(&record).and_then(|()| folder.write_hold(hold.as_ref()));
+        if let Err(error) = saved {
+            tracing::warn!(order = %key.order, %error, "an assignment cannot be recorded");
+            if record.phase == Phase::Leased {
+                self.allocator.release(&key);
+                let message = format!("its record cannot be written here: {error}");
+                record.phase = Phase::Ended(End::unrun(AssignmentState::Refused, message));
+            }
+        }
+        self.entries.insert(key, Entry::new(record, Some(wanted.clone()), hold));
+        self.update(wanted);
+    }
+
+    /// Follows what may change of a known assignment: its lease, its grace, its flows' sockets.
+    fn update(&mut self, wanted: &Assignment) {
+        let Some(entry) = self.entries.get_mut(&wanted.key).filter(|entry| !entry.is_ended()) else { return };
+        let key = &wanted.key;
+        if (entry.record.lease_ms, entry.record.grace_ms) != (wanted.lease_ms, wanted.grace_ms) {
+            (entry.record.lease_ms, entry.record.grace_ms) = (wanted.lease_ms, wanted.grace_ms);
+            entry.hold = match (wanted.lease_ms, self.answered) {
+                (Some(lease_ms), Some(sent)) => Some(Hold::new(sent, lease_ms, wanted.grace_ms)),
+                _ => None,
+            };
+            let folder = self.records.folder(key);
+            if let Err(error) = self.records.save(&entry.record).and_then(|()| folder.write_hold(entry.hold.as_ref())) {
+                tracing::warn!(order = %key.order, %error, "a changed lease cannot be recorded");
+            }
+        }
+        for endpoint in &wanted.endpoints {
+            if let Err(error) = self.base.carrier.endpoint(key, endpoint) {
+                tracing::warn!(order = %key.order, flow = endpoint.flow, error, "a flow has no socket");
+            }
+        }
+    }
+
+    fn end_orphans(&mut self) {
+        let (runtime, records) = (&mut self.base.runtime, &self.records);
+        self.orphans.retain(|key| {
+            let ended = runtime.stop(key, "nobody knows of it").and_then(|()| runtime.observe(key));
+            match ended {
+                Ok(Observed::Ended(_) | Observed::NotStarted) => records.remove(key).is_err(),
+                Ok(_) => true,
+                Err(error) => {
+                    tracing::warn!(order = %key.order, %error, "a run without a record cannot be ended");
+                    true
+                }
+            }
+        });
+    }
+
+    /// Removes files and sockets of orders that have nothing here any more.
+    fn tidy(&mut self) {
+        let Some(desired) = &self.desired else { return };
+        let keep: BTreeSet<(OrderId, u64)> = self
+            .entries
+            .keys()
+            .chain(self.listed.keys())
+            .map(|key| (key.order, key.generation))
+            .chain(desired.routes.iter().map(|route| (route.key.order, route.key.generation)))
+            .collect();
+        if self.kept.as_ref() == Some(&keep) {
+            return;
+        }
+        let done = self.base.carrier.retain(&keep).and_then(|()| {
+            let gone = self.inputs.present().into_iter().filter(|present| !keep.contains(present));
+            gone.map(|(order, generation)| self.inputs.forget(order, generation)).collect::<io::Result<()>>()
+        });
+        match done {
+            Ok(()) => self.kept = Some(keep),
+            Err(error) => tracing::warn!(%error, "what ended orders left cannot be removed"),
+        }
+    }
+}
+
+/// Where runs and their records live.
+pub(crate) fn runs(data_dir: &Path) -> PathBuf {
+    data_dir.join("runs")
+}

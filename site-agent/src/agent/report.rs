@@ -1,0 +1,144 @@
+//! What the agent says of itself.
+
+use super::{Agent, Entry};
+use crate::{
+    record::Phase,
+    runtime::{Observed, Runtime},
+};
+use rhumb_wire::{
+    AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, Report, RouteEndState,
+    report::{AssignmentKey, HeldDataset, RouteKey},
+};
+use uuid::Uuid;
+
+/// What a report holds beside what the agent sees.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Envelope {
+    pub(crate) boot_id: Uuid,
+    pub(crate) seq: u64,
+    pub(crate) wait_ms: u64,
+    pub(crate) probe_port: u16,
+    pub(crate) overlay_port: u16,
+    pub(crate) inventory: Inventory,
+    pub(crate) links: Vec<LinkFigures>,
+}
+
+/// Whether the orchestrator knows the nodes already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inventory {
+    Send,
+    Known,
+}
+
+/// What the orchestrator is told of at once when it changes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Visible {
+    version: (u64, u64),
+    assignments: Vec<(AssignmentKey, AssignmentState, usize, String)>,
+    routes: Vec<(RouteKey, RouteEndState)>,
+    datasets: Vec<HeldDataset>,
+}
+
+impl<R: Runtime> Agent<R> {
+    pub(crate) fn visible(&self) -> Visible {
+        let shown = |status: AssignmentStatus| (status.key, status.state, status.staged_sha256.len(), status.message);
+        Visible {
+            version: self.version(),
+            assignments: self.statuses().into_iter().map(shown).collect(),
+            routes: self.base.carrier.routes().into_iter().map(|route| (route.key, route.state)).collect(),
+            datasets: self.base.store.list(),
+        }
+    }
+
+    /// Whether there is output that no report held yet.
+    pub(crate) fn has_output(&self) -> bool {
+        let runs = self.entries.iter().filter(|(_, entry)| entry.record.phase != Phase::Leased);
+        runs.into_iter()
+            .any(|(key, entry)| self.base.runtime.logs(key, entry.sent, 4).is_ok_and(|text| !text.is_empty()))
+    }
+
+    /// The report as of now. Output is sent from where it was acknowledged, so that what was lost comes again.
+    pub(crate) fn report(&mut self, envelope: Envelope) -> Report {
+        let (epoch, generation) = self.version();
+        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, inventory, links } = envelope;
+        Report {
+            protocol: PROTOCOL,
+            point: self.base.point.clone(),
+            boot_id,
+            seq,
+            epoch,
+            generation,
+            wait_ms,
+            probe_port: Some(probe_port),
+            overlay_port: Some(overlay_port),
+            nodes: (inventory == Inventory::Send).then(|| self.base.nodes.clone()),
+            assignments: self.statuses(),
+            routes: self.base.carrier.routes(),
+            links,
+            logs: self.output(),
+            datasets: self.base.store.list(),
+            unmanaged: self.orphans.len() as u32,
+        }
+    }
+
+    fn output(&mut self) -> Vec<LogChunk> {
+        let mut left = self.base.limits.report_logs.bytes() as usize;
+        let mut chunks = Vec::new();
+        for (key, entry) in &mut self.entries {
+            if entry.record.phase == Phase::Leased || left == 0 {
+                continue;
+            }
+            match self.base.runtime.logs(key, entry.acked, left) {
+                Ok(text) if text.is_empty() => {}
+                Ok(text) => {
+                    let bytes = text.len() as u64;
+                    left -= text.len();
+                    entry.sent = entry.sent.max(entry.acked + bytes);
+                    chunks.push(LogChunk { key: key.clone(), offset: entry.acked, bytes, text });
+                }
+                Err(error) => tracing::debug!(order = %key.order, %error, "output cannot be read"),
+            }
+        }
+        chunks
+    }
+
+    fn statuses(&self) -> Vec<AssignmentStatus> {
+        self.entries.values().map(status).collect()
+    }
+}
+
+fn status(entry: &Entry) -> AssignmentStatus {
+    let complete = entry.staged.iter().all(|input| input.sha256.is_some());
+    let inputs = entry.assignment.as_ref().map_or(0, |assignment| assignment.inputs.len());
+    let staged = complete && entry.staged.len() == inputs && entry.assignment.is_some();
+    let mut status = AssignmentStatus {
+        key: entry.record.key.clone(),
+        state: if staged { AssignmentState::Staged } else { AssignmentState::Leased },
+        exit_code: None,
+        signal: None,
+        ran_us: 0,
+        started_us: None,
+        staged_bytes: entry.staged.iter().map(|input| input.bytes).sum(),
+        staged_sha256: entry.staged.iter().filter_map(|input| input.sha256.clone()).collect(),
+        message: entry.trouble.clone(),
+    };
+    match (&entry.record.phase, &entry.observed) {
+        (Phase::Ended(end), _) => {
+            status.state = end.state;
+            status.exit_code = end.exit_code;
+            status.signal = end.signal;
+            status.ran_us = end.ran_us;
+            status.started_us = end.started_us;
+            status.message.clone_from(&end.message);
+        }
+        (Phase::Started, Some(Observed::Running { ran_us, started_us })) => {
+            status.state = AssignmentState::Running;
+            status.ran_us = *ran_us;
+            status.started_us = Some(*started_us);
+        }
+        // on its way: every input was there
+        (Phase::Started, _) => status.state = AssignmentState::Staged,
+        (Phase::Leased, _) => {}
+    }
+    status
+}

@@ -1,0 +1,83 @@
+//! Probes this point's links as the desired state names them.
+
+use rhumb_model::LinkId;
+use rhumb_probe::{Prober, Target};
+use rhumb_wire::{LinkFigures, ProbeTarget};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+/// How often names that could not be resolved are tried again, and others looked up anew.
+const LOOK_UP: Duration = Duration::from_secs(30);
+/// For one name.
+const LOOK_UP_MOST: Duration = Duration::from_secs(2);
+/// Closer probes than this are not asked of anyone.
+const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What is probed now, and when its names were looked up.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    targets: Vec<ProbeTarget>,
+    looked: Option<Instant>,
+}
+
+impl Roster {
+    /// Follows the desired state.
+    pub(crate) async fn follow(&mut self, prober: &Prober, targets: &[ProbeTarget]) {
+        let due = self.looked.is_none_or(|at| at.elapsed() >= LOOK_UP && has_names(targets));
+        if self.targets == targets && !due {
+            return;
+        }
+        let mut found = Vec::new();
+        for target in targets {
+            match resolve(&target.address).await {
+                Some(addr) => {
+                    let interval = Duration::from_millis(target.interval_ms).max(LEAST_INTERVAL);
+                    found.push(Target { interval, ..Target::new(target.link.to_string(), addr) });
+                }
+                None => tracing::warn!(link = %target.link, address = target.address, "a reflector has no address"),
+            }
+        }
+        prober.set_targets(found);
+        self.targets = targets.to_vec();
+        self.looked = Some(Instant::now());
+    }
+}
+
+fn has_names(targets: &[ProbeTarget]) -> bool {
+    targets.iter().any(|target| target.address.parse::<SocketAddr>().is_err())
+}
+
+async fn resolve(address: &str) -> Option<SocketAddr> {
+    if let Ok(address) = address.parse() {
+        return Some(address);
+    }
+    let found = tokio::time::timeout(LOOK_UP_MOST, tokio::net::lookup_host(address)).await;
+    found.ok()?.ok()?.next()
+}
+
+/// The prober's figures as they are reported.
+pub(crate) fn figures(prober: &Prober) -> Vec<LinkFigures> {
+    // of several targets under one id the last one counts, as in the prober
+    let mut found: BTreeMap<LinkId, LinkFigures> = BTreeMap::new();
+    for seen in prober.snapshot() {
+        let Ok(link) = LinkId::new(&seen.link) else { continue };
+        let figures = LinkFigures {
+            link: link.clone(),
+            window_us: seen.window_us,
+            sent: seen.sent,
+            received: seen.received,
+            rtt_min_us: seen.rtt_min_us,
+            rtt_p50_us: seen.rtt_p50_us,
+            rtt_p95_us: seen.rtt_p95_us,
+            loss_forward_ppm: seen.lost_forward_ppm.map(u64::from),
+            loss_backward_ppm: seen.lost_backward_ppm.map(u64::from),
+            jitter_us: seen.jitter_us,
+            last_reply_age_us: seen.last_reply_age_us,
+        };
+        found.insert(link, figures);
+    }
+    found.into_values().collect()
+}

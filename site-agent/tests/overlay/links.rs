@@ -1,0 +1,1 @@
+//! The overlay over links with delay and rate: what an order sees.
