@@ -22,8 +22,9 @@ pub struct Work {
     pub env: BTreeMap<String, String>,
     /// Between the polite signal and the kill.
     pub grace_ms: u64,
-    /// Sent to the command's first process at the start of the grace; the polite signal follows at half of it.
-    pub checkpoint_signal: Option<i32>,
+    /// Such as `SIGUSR1`; sent to the command's first process at the start of the grace.
+    /// The polite signal follows at half of it.
+    pub checkpoint_signal: Option<String>,
 }
 
 /// What became of a run.

@@ -37,7 +37,9 @@ pub struct Demo {
     pub ready_after: Duration,
     child: Child,
     said: Arc<Mutex<VecDeque<String>>>,
-    home: Home,
+    folder: PathBuf,
+    /// Kept until an interrupt hands it on.
+    home: Option<Home>,
 }
 
 /// The folder that a federation lives in, across its restarts.
@@ -97,7 +99,8 @@ impl Demo {
         listen(child.stdout.take(), &said);
         listen(child.stderr.take(), &said);
         let cli = Cli { url: format!("http://{address}"), token: String::new(), data, scratch };
-        let mut demo = Self { cli, ready_after: Duration::ZERO, child, said, home };
+        let folder = home.folder.path().to_path_buf();
+        let mut demo = Self { cli, ready_after: Duration::ZERO, child, said, folder, home: Some(home) };
         demo.cli.token = wait_until(START, "the demo says RHUMB_TOKEN=", || {
             if let Some(status) = demo.child.try_wait().map_err(|e| e.to_string())? {
                 panic!("rhumb demo ended with {status} before it was ready");
@@ -129,7 +132,7 @@ impl Demo {
 
     /// Everything that has to do with this federation and has not ended.
     pub fn processes(&self) -> Vec<processes::Process> {
-        processes::of_folder(self.home.folder.path())
+        processes::of_folder(&self.folder)
     }
 
     /// The interrupt key: the whole group gets the signal at once. Returns the folder once the demo has ended.
@@ -142,8 +145,7 @@ impl Demo {
             self.child.try_wait().map_err(|e| e.to_string())?.ok_or_else(|| "it runs".to_owned())
         });
         assert!(status.success(), "an interrupted demo ended with {status}");
-        let nothing = Home::placeholder();
-        std::mem::replace(&mut self.home, nothing)
+        self.home.take().expect("a demo is interrupted once")
     }
 
     fn signal_group(&self, signal: Signal) {
@@ -191,7 +193,7 @@ impl Drop for Demo {
         }
         self.signal_group(Signal::KILL);
         let _ = self.child.wait();
-        for left in processes::of_folder(self.home.folder.path()) {
+        for left in processes::of_folder(&self.folder) {
             println!("ended by the harness: {} {}", left.pid, left.command);
             // it may have ended by itself
             let _ = processes::signal(left.pid, Signal::KILL);

@@ -65,11 +65,11 @@ impl<S: Store> Desk<S> {
             let fresh = attempt == 0 && order.state == OrderState::Acknowledged;
             let submit = if fresh { order.created } else { self.now() };
             let view = self.view(submit, &self.avoided(&order)).await?;
-            let (decision, record) = self.decide(&order.document, &view, submit);
+            let decision = self.decide(&order.document, &view, submit);
             let Ok(plan) = &decision.outcome else {
-                return self.wait_or_reject(&order, &view, decision, record).await;
+                return self.wait_or_reject(&order, &view, decision, submit).await;
             };
-            match self.reserve(&order, plan.clone(), record).await? {
+            match self.reserve(&order, plan.clone(), record(&decision, &view, submit)).await? {
                 Ok(()) => return Ok(()),
                 Err(Conflict::Version(..) | Conflict::Final(_)) => match self.inner.store.order(order.id).await? {
                     Some(now) if matches!(now.state, OrderState::Acknowledged | OrderState::Pending) => order = now,
@@ -86,20 +86,11 @@ impl<S: Store> Desk<S> {
         Ok(())
     }
 
-    /// The decision with what is kept of it.
-    pub(crate) fn decide(&self, order: &Order, view: &View, submit: Timestamp) -> (Decision, DecisionRecord) {
+    pub(crate) fn decide(&self, order: &Order, view: &View, submit: Timestamp) -> Decision {
         let begun = std::time::Instant::now();
-        let decision = place(view, &Request { order, submit, seed: 0 }, &self.inner.config.policy);
+        let decision = place(view, &Request::new(order, submit), &self.inner.config.policy);
         metrics::histogram!("rhumb_decision_seconds").record(begun.elapsed().as_secs_f64());
-        let export = rhumb_federation::export::export(view, submit);
-        let record = DecisionRecord {
-            at: submit,
-            sites: decision.sites.clone(),
-            reasons: decision.outcome.as_ref().err().cloned().unwrap_or_default(),
-            would_fit_if: decision.would_fit_if.clone(),
-            view: serde_json::to_string(&export).unwrap_or_default(),
-        };
-        (decision, record)
+        decision
     }
 
     async fn wait_or_reject(
@@ -107,10 +98,10 @@ impl<S: Store> Desk<S> {
         order: &OrderRecord,
         view: &View,
         decision: Decision,
-        record: DecisionRecord,
+        submit: Timestamp,
     ) -> Result<(), DeskError> {
-        let reasons = decision.outcome.err().unwrap_or_default();
-        let request = Request { order: &order.document, submit: record.at, seed: 0 };
+        let reasons = decision.outcome.as_ref().err().cloned().unwrap_or_default();
+        let request = Request::new(&order.document, submit);
         let never = order.generation == 0 && never_fits(view, &request, &self.inner.config.policy);
         let state = if never { OrderState::Rejected } else { OrderState::Pending };
         if order.state == state && order.reasons == reasons {
@@ -126,7 +117,7 @@ impl<S: Store> Desk<S> {
         let change = OrderChange {
             state: Some(state),
             reasons: Some(reasons),
-            decision: Some(record),
+            decision: Some(record(&decision, view, submit)),
             events: vec![NewEvent {
                 kind: "state".into(),
                 phase: None,
@@ -278,6 +269,18 @@ impl<S: Store> Desk<S> {
         let Some(sites) = avoid.get_mut(&order.id) else { return Vec::new() };
         sites.retain(|_, until| *until > now);
         sites.keys().cloned().collect()
+    }
+}
+
+/// What is kept of a decision.
+pub(crate) fn record(decision: &Decision, view: &View, submit: Timestamp) -> DecisionRecord {
+    let export = rhumb_federation::export::export(view, submit);
+    DecisionRecord {
+        at: submit,
+        sites: decision.sites.clone(),
+        reasons: decision.outcome.as_ref().err().cloned().unwrap_or_default(),
+        would_fit_if: decision.would_fit_if.clone(),
+        view: serde_json::to_string(&export).unwrap_or_default(),
     }
 }
 

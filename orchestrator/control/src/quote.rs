@@ -4,7 +4,7 @@ use crate::{
     desk::{Caller, Desk},
     error::DeskError,
     intake::Idempotency,
-    placer::reservation,
+    placer::{record, reservation},
 };
 use jiff::SignedDuration;
 use rhumb_model::{Order, QuoteId, Span};
@@ -42,7 +42,8 @@ impl<S: Store> Desk<S> {
         for _ in 0..TRIES {
             let now = self.now();
             let view = self.view(now, &[]).await?;
-            let (decision, record) = self.decide(&document, &view, now);
+            let decision = self.decide(&document, &view, now);
+            let record = record(&decision, &view, now);
             let plan = decision.outcome.ok();
             let binding = plan.is_some() && !dry_run;
             let quote = QuoteRecord {

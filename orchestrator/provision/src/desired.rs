@@ -115,6 +115,7 @@ fn assignment(
             Failover::None => None,
         },
         grace_ms: checkpoint.map_or(2_000, |c| c.grace.micros() / 1_000),
+        checkpoint_signal: checkpoint.map(|c| c.signal.clone()),
         traceparent: traceparent.map(str::to_owned),
     }
 }

@@ -54,9 +54,9 @@ impl PostgresServer {
         if !made.status.success() {
             return Err(io::Error::other(format!("initdb failed: {}", String::from_utf8_lossy(&made.stderr))));
         }
-        // the shell ends the server when its input closes: also when the owner was killed
+        // the shell ends the server and its folder when its input closes: also when the owner was killed
         let mut shell = command(Path::new("/bin/sh"), root, folder.path());
-        let script = r#""$0" "$@" & server=$!; cat; kill -QUIT "$server"; wait "$server""#;
+        let script = r#""$0" "$@" & server=$!; cat; kill -QUIT "$server"; wait "$server"; rm -rf "$PWD""#;
         let log = std::fs::File::create(folder.path().join("log"))?;
         shell.args(["-c", script]).arg(programs.join("postgres")).arg("-D").arg(&data).arg("-k").arg(folder.path());
         shell.args(["-h", "", "-F", "-c", "max_connections=200", "-c", "deadlock_timeout=100ms"]);

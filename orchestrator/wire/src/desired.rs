@@ -69,6 +69,9 @@ pub struct Assignment {
     pub lease_ms: Option<u64>,
     /// Between the polite signal and the kill.
     pub grace_ms: u64,
+    /// Sent first, such as `SIGUSR1`; the polite signal follows at half of the grace.
+    #[serde(default)]
+    pub checkpoint_signal: Option<String>,
     /// W3C trace context of the order.
     #[serde(default)]
     pub traceparent: Option<String>,

@@ -228,7 +228,7 @@ impl<R: Runtime> Agent<R> {
             command: assignment.command.clone(),
             env: environment::environment(assignment, &place),
             grace_ms: assignment.grace_ms,
-            checkpoint_signal: None,
+            checkpoint_signal: assignment.checkpoint_signal.clone(),
         }
     }
 }

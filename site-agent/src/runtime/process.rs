@@ -9,6 +9,7 @@ use super::{
 };
 use crate::host::{self, BootTime};
 use rhumb_wire::report::AssignmentKey;
+use rustix::process::Signal;
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -131,6 +132,11 @@ impl Runtime for ProcessRuntime {
                 return refuse("the variable", name, "use a name without = and NUL, and a value without NUL");
             }
         }
+        if let Some(name) = work.checkpoint_signal.as_deref()
+            && signal(name).is_none()
+        {
+            return refuse("the checkpoint signal", name, "use SIGUSR1, SIGUSR2, SIGHUP, SIGINT, SIGTERM or SIGCONT");
+        }
         let bytes = work.command.iter().map(String::len).sum::<usize>()
             + work.env.iter().map(|(name, value)| name.len() + value.len() + 2).sum::<usize>();
         if bytes > COMMAND_BYTES_MAX {
@@ -151,7 +157,7 @@ impl Runtime for ProcessRuntime {
                 command: work.command.clone(),
                 env: work.env.clone(),
                 grace_ms: work.grace_ms,
-                checkpoint_signal: work.checkpoint_signal,
+                checkpoint_signal: work.checkpoint_signal.as_deref().and_then(signal),
                 log_limit_bytes: self.log_limit_bytes,
             };
             spec.env.insert(RUN_VARIABLE.into(), spec.run.to_string());
@@ -220,6 +226,20 @@ impl Runtime for ProcessRuntime {
             Ok(keys) => Ok(keys),
         }
     }
+}
+
+/// The number of a signal that can ask for a checkpoint.
+fn signal(name: &str) -> Option<i32> {
+    let signal = match name {
+        "SIGUSR1" => Signal::USR1,
+        "SIGUSR2" => Signal::USR2,
+        "SIGHUP" => Signal::HUP,
+        "SIGINT" => Signal::INT,
+        "SIGTERM" => Signal::TERM,
+        "SIGCONT" => Signal::CONT,
+        _ => return None,
+    };
+    Some(signal.as_raw())
 }
 
 /// This executable, also where its file was replaced meanwhile.

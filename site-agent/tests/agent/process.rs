@@ -94,12 +94,28 @@ fn stopping_kills_grandchildren_deaf_ones_and_ones_that_left_the_group() {
 
 #[test]
 fn a_polite_end_within_the_grace_is_left_alone() {
-    let (root, mut runtime, key) = begun("trap 'echo saved; exit 0' TERM; echo $$ > main; while :; do sleep 0.01; done");
+    let (root, mut runtime, key) =
+        begun("trap 'echo saved; exit 0' TERM; echo $$ > main; while :; do sleep 0.01; done");
     written(root.path(), &key, "main");
     runtime.stop(&key, "enough").unwrap();
     let ended = end(&mut runtime, &key);
     assert_eq!((ended.how, ended.exit_code), (How::Stopped, Some(0)));
     assert!(runtime.logs(&key, 0, 100).unwrap().ends_with("saved\n"));
+}
+
+#[test]
+fn a_checkpoint_is_asked_for_before_the_polite_signal() {
+    let root = tempfile::tempdir().unwrap();
+    let (mut runtime, key) = (runtime(root.path()), key(1, 1));
+    let script =
+        "trap 'echo checkpoint' USR1; trap 'echo end; exit 0' TERM; echo $$ > main; while :; do sleep 0.01; done";
+    let work = Work { checkpoint_signal: Some("SIGUSR1".into()), ..work(script) };
+    runtime.start(&key, &work).unwrap();
+    written(root.path(), &key, "main");
+    runtime.stop(&key, "enough").unwrap();
+    assert_eq!(end(&mut runtime, &key).how, How::Stopped);
+    let log = runtime.logs(&key, 0, 1_000).unwrap();
+    assert!(log.find("checkpoint").unwrap() < log.find("end").unwrap(), "{log}");
 }
 
 #[test]

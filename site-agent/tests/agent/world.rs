@@ -49,6 +49,7 @@ pub fn assignment(key: &AssignmentKey, goal: AssignmentGoal, devices: &[u32], sc
         endpoints: Vec::new(),
         lease_ms: None,
         grace_ms: 1_000,
+        checkpoint_signal: None,
         traceparent: None,
     }
 }

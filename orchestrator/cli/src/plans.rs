@@ -1,0 +1,177 @@
+//! `rhumb audit` offline: plans checked again against their orders and a federation file.
+
+use crate::{
+    exit::{CliError, Exit},
+    files,
+    output::{Output, Paint},
+    place,
+    show::{list, text},
+};
+use clap::Args;
+use jiff::Timestamp;
+use rhumb_federation::View;
+use rhumb_model::{Order, Plan, document};
+use rhumb_placement::{Policy, Request, apply, audit};
+use serde_json::{Value, json};
+use std::{cmp::Reverse, path::PathBuf};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  rhumb audit\n  \
+                        rhumb place --federation f.yaml --order a.yaml -o json > plans.json && \
+                        rhumb audit --federation f.yaml --plans plans.json --order a.yaml\n\n\
+                        PLANS is what `rhumb place -o json` printed, with its orders given by --order in the same order; or a list\n\
+                        of {order, plan, at}. Refusals in it are passed over.")]
+pub struct AuditArgs {
+    /// Federation file that the plans were made on; without it, the live server is checked
+    #[arg(long, value_name = "FILE", requires = "plans")]
+    pub federation: Option<PathBuf>,
+    /// Plans to check
+    #[arg(long, value_name = "FILE", requires = "federation")]
+    plans: Option<PathBuf>,
+    /// The plans' orders, where the plans do not hold them
+    #[arg(long = "order", value_name = "FILE", num_args = 1.., requires = "plans")]
+    orders: Vec<PathBuf>,
+    /// Rules of the decision (default: the orchestrator's)
+    #[arg(long, value_name = "FILE", requires = "plans")]
+    policy: Option<PathBuf>,
+    /// Instant of the decisions (default: the file's `at`, else the plan's start)
+    #[arg(long, value_name = "TIME", requires = "plans")]
+    at: Option<Timestamp>,
+}
+
+/// A plan with what it answers.
+struct Entry {
+    order: Order,
+    plan: Plan,
+    at: Option<Timestamp>,
+}
+
+pub fn main(args: &AuditArgs, output: &Output) -> Result<Exit, CliError> {
+    let (Some(federation), Some(plans)) = (&args.federation, &args.plans) else {
+        return Err(CliError::Usage("give a federation file with --federation and plans with --plans".into()));
+    };
+    let file = files::federation(federation)?;
+    let view = place::view(federation, &file)?;
+    let policy = place::policy(args.policy.as_deref())?;
+    let orders = args.orders.iter().map(|path| files::order(path)).collect::<Result<Vec<_>, _>>()?;
+    let document: Value = files::read(plans)?;
+    let mut entries = entries(&document, &orders)?;
+    for entry in &mut entries {
+        entry.at = args.at.or(entry.at).or(file.at).or(Some(entry.plan.start));
+    }
+    let violations = check(entries, view, &policy);
+    let value = json!({ "clean": violations.is_empty(), "violations": violations });
+    output.show(&value, |o| audit_table(&value, o))?;
+    Ok(if violations.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// Every plan on what those decided before it left, in the turn in which a batch is decided.
+fn check(mut entries: Vec<Entry>, view: View, policy: &Policy) -> Vec<Value> {
+    entries.sort_by_cached_key(|e| {
+        let text = serde_json::to_string(&e.order).unwrap_or_default();
+        (Reverse(e.order.terms.priority.unwrap_or(50)), e.at, e.order.name.clone(), text)
+    });
+    let mut violations = Vec::new();
+    let mut left = view;
+    for Entry { order, plan, at } in &entries {
+        let request = Request::new(order, at.unwrap_or(plan.start));
+        let found = audit(plan, &request, &left, policy);
+        violations.extend(
+            found.iter().map(|v| json!({ "invariant": v.invariant, "detail": format!("{}: {}", order.name, v.detail) })),
+        );
+        match apply(&left, plan, order) {
+            Ok(next) => left = next,
+            // the audit has named it already
+            Err(_) if !found.is_empty() => {}
+            Err(error) => {
+                violations.push(json!({ "invariant": "capacity", "detail": format!("{}: {error}", order.name) }));
+            }
+        }
+    }
+    violations
+}
+
+/// The plans of the document with their orders; refusals are passed over.
+fn entries(document: &Value, orders: &[Order]) -> Result<Vec<Entry>, CliError> {
+    let wrong = |why: String| CliError::Usage(format!("the plans cannot be read: {why}"));
+    let plans: Vec<&Value> = match document {
+        Value::Array(list) => list.iter().collect(),
+        Value::Object(map) if map.contains_key("plans") => list(document, "/plans").iter().collect(),
+        one => vec![one],
+    };
+    let mut found = Vec::new();
+    for (index, value) in plans.iter().enumerate() {
+        let Some(plan) = value.get("plan").filter(|p| !p.is_null()) else {
+            if text(value, "/outcome") == "refusal" || value.get("plan").is_some() {
+                continue;
+            }
+            return Err(wrong(format!("entry {index} has no plan: use what `rhumb place -o json` prints")));
+        };
+        let plan: Plan = document::convert(plan.clone()).map_err(|e| wrong(format!("plan {index}: {e}")))?;
+        let order = match value.get("order") {
+            Some(order) => Order::from_value(order.clone()).map_err(|e| wrong(format!("order {index}: {e}")))?,
+            None => orders.get(index).cloned().ok_or_else(|| {
+                wrong(format!("plan {index} comes without its order: give the orders with --order, in the plans' order"))
+            })?,
+        };
+        let at = value.get("at").and_then(Value::as_str).map(str::parse).transpose();
+        let at = at.map_err(|e: jiff::Error| wrong(format!("at of entry {index}: {e}")))?;
+        found.push(Entry { order, plan, at });
+    }
+    Ok(found)
+}
+
+/// A live or offline audit for people.
+pub fn audit_table(found: &Value, output: &Output) -> String {
+    if found.pointer("/clean") == Some(&Value::Bool(true)) {
+        return output.paint(Paint::Good, "clean");
+    }
+    let lines = list(found, "/violations").iter();
+    let lines = lines.map(|v| format!("{}  {}", output.paint(Paint::Bad, &text(v, "/invariant")), text(v, "/detail")));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rhumb_model::FederationFile;
+    use rhumb_placement::decision_json;
+
+    const FEDERATION: &str = "currency: CNY\ndevices: {H100: {memory: 80GiB, fp16: 1.0}}\nsites:\n  \
+        - {name: a, prices: {H100: 10 CNY}, nodes: [{count: 1, accelerators: {model: H100, count: 8}, cpu: 8, memory: 64GiB}]}\n";
+    const ORDER: &str = "name: one\nclass: training\ncomponents:\n  \
+        - {name: t, need: {accelerators: {count: 8, models: [H100]}, cpu: 1, memory: 1GiB}, work: {duration: 1h}, run: {command: [x]}}\n";
+
+    fn world() -> (View, Order, Value) {
+        let view = View::from_file(&FederationFile::read(FEDERATION).unwrap()).unwrap();
+        let order = Order::read(ORDER).unwrap();
+        let request = Request::new(&order, "2026-12-01T00:00:00Z".parse().unwrap());
+        let value = decision_json(&rhumb_placement::place(&view, &request, &Policy::default()), 1);
+        (view, order, value)
+    }
+
+    #[test]
+    fn a_plan_that_fits_is_clean_and_twice_the_same_is_not() {
+        let (view, order, value) = world();
+        let one = entries(&value, std::slice::from_ref(&order)).unwrap();
+        assert_eq!(check(one, view.clone(), &Policy::default()), Vec::<Value>::new());
+        let both = json!({ "plans": [value, value] });
+        let two = entries(&both, &[order.clone(), order]).unwrap();
+        assert!(!check(two, view, &Policy::default()).is_empty());
+    }
+
+    #[test]
+    fn a_changed_cost_is_found() {
+        let (view, order, mut value) = world();
+        value["plan"]["cost"]["compute_micros"] = json!(1);
+        let found = check(entries(&value, &[order]).unwrap(), view, &Policy::default());
+        assert!(!found.is_empty());
+    }
+
+    #[test]
+    fn a_plan_without_its_order_says_what_to_give() {
+        let (_, _, value) = world();
+        let Err(error) = entries(&value, &[]) else { panic!("taken without an order") };
+        assert!(error.to_string().contains("--order"), "{error}");
+    }
+}

@@ -1,0 +1,166 @@
+//! `rhumb server`: the orchestrator.
+
+use crate::{exit::{CliError, Exit}, files, telemetry};
+use anyhow::Context as _;
+use clap::Args;
+use jiff::Timestamp;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use rhumb_api::{App, Hosts, router, serve};
+use rhumb_control::{
+    Base, Desk, ServerConfig,
+    config::{TokenEntry, TokenKindEntry},
+    secrets::{Secret, sha256},
+};
+use rhumb_store::{AnyStore, Intent, Outcome, PostgresLimits, Store, TokenKind, TokenRecord};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{net::TcpListener, signal::unix::{SignalKind, signal}};
+use tokio_util::sync::CancellationToken;
+
+const UPKEEP: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rhumb server --config /etc/rhumb/server.yaml\n\nRelative paths in the file count from the working folder.")]
+pub struct ServerArgs {
+    /// Configuration, YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Stop when standard input ends, that is when the parent is gone
+    #[arg(long)]
+    stop_with_parent: bool,
+    /// Write the listening address here once it is known
+    #[arg(long, value_name = "FILE", hide = true)]
+    address_file: Option<PathBuf>,
+}
+
+pub fn main(args: &ServerArgs) -> Result<Exit, CliError> {
+    let config: ServerConfig = files::read(&args.config)?;
+    let file = files::federation(&config.federation)?;
+    let base = Base::new(file)
+        .map_err(|e| CliError::Failed(format!("federation file {} is not valid: {e}", config.federation.display())))?;
+    let _telemetry = telemetry::start("rhumb-server")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(anyhow::Error::from)?;
+    let stop = CancellationToken::new();
+    if args.stop_with_parent {
+        stop_with_parent(stop.clone());
+    }
+    runtime.block_on(run(config, base, args.address_file.as_deref(), stop))?;
+    Ok(Exit::Done)
+}
+
+async fn run(config: ServerConfig, base: Base, address_file: Option<&Path>, stop: CancellationToken) -> anyhow::Result<()> {
+    let listen = config.listen;
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("cannot listen on {listen}: stop what listens there, or choose another `listen`"))?;
+    let address = listener.local_addr().context("cannot find the listening address")?;
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "listening beyond this machine: put a proxy with TLS in front");
+    }
+    let store = open(&config.database).await?;
+    put_tokens(&store, &config.tokens).await?;
+    let secret = Secret::load(&config.secret_file)
+        .with_context(|| format!("cannot load the secret from {}", config.secret_file.display()))?;
+    let (connections, hosts) = (config.limits.connections, Hosts::new(address, &config.hosts));
+    let metrics = recorder()?;
+    let desk = Desk::start(store.clone(), base, config, secret).await.context("cannot take up the orders")?;
+    keep_metrics(metrics.clone(), desk.stopping());
+    let router = router(App::new(desk.clone(), Some(metrics)), hosts);
+    if let Some(path) = address_file {
+        write_address(path, address)?;
+    }
+    tracing::info!(%address, "orchestrator is ready");
+    let serving = tokio::spawn(serve(listener, router, connections, stop.clone()));
+    asked_to_stop(&stop).await?;
+    tracing::info!("orchestrator is stopping");
+    stop.cancel();
+    // long answers end with the loops, so both end together
+    let (served, ()) = tokio::join!(serving, desk.stop());
+    served.context("the accept loop panicked")?.context("cannot accept connections")?;
+    store.close().await;
+    Ok(())
+}
+
+async fn open(database: &str) -> anyhow::Result<AnyStore> {
+    let path = database.strip_prefix("sqlite:").map(|p| p.strip_prefix("//").unwrap_or(p));
+    if let Some(folder) = path.and_then(|p| Path::new(p).parent()).filter(|f| !f.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    AnyStore::open(database, PostgresLimits::default()).await.context("cannot open the database")
+}
+
+/// What the files hold is known by its hash alone from here on.
+async fn put_tokens(store: &AnyStore, entries: &[TokenEntry]) -> anyhow::Result<()> {
+    let mut intents = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let text = std::fs::read_to_string(&entry.file)
+            .with_context(|| format!("cannot read the token file {}", entry.file.display()))?;
+        let token = text.trim();
+        anyhow::ensure!(token.len() >= 32, "the token in {} is too short: use at least 32 characters", entry.file.display());
+        let kind = match entry.kind {
+            TokenKindEntry::Tenant => TokenKind::Tenant,
+            TokenKindEntry::Admin => TokenKind::Admin,
+            TokenKindEntry::Agent => TokenKind::Agent,
+        };
+        intents.push(Intent::PutToken(TokenRecord {
+            sha256: sha256(token.as_bytes()),
+            kind,
+            subject: entry.subject.clone(),
+            created: Timestamp::now(),
+            expires: None,
+        }));
+    }
+    for outcome in store.commit(intents).await.context("cannot store the tokens")? {
+        if let Outcome::Refused(why) = outcome {
+            anyhow::bail!("a token was refused: {why}");
+        }
+    }
+    Ok(())
+}
+
+fn recorder() -> anyhow::Result<PrometheusHandle> {
+    PrometheusBuilder::new().install_recorder().context("cannot set up the metrics")
+}
+
+fn keep_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
+    tokio::spawn(async move {
+        let mut timer = tokio::time::interval(UPKEEP);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = timer.tick() => metrics.run_upkeep(),
+            }
+        }
+    });
+}
+
+/// Whole or not at all: who waits for the file reads it at once.
+fn write_address(path: &Path, address: SocketAddr) -> anyhow::Result<()> {
+    let draft = path.with_extension("new");
+    std::fs::write(&draft, address.to_string())
+        .and_then(|()| std::fs::rename(&draft, path))
+        .with_context(|| format!("cannot write the address to {}", path.display()))
+}
+
+/// SIGTERM, SIGINT, or `stop`.
+pub async fn asked_to_stop(stop: &CancellationToken) -> anyhow::Result<()> {
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+        () = stop.cancelled() => {}
+    }
+    Ok(())
+}
+
+/// Cancels when standard input ends. A thread of its own: a blocked read cannot be called off.
+pub fn stop_with_parent(stop: CancellationToken) {
+    std::thread::spawn(move || {
+        // how it ends makes no difference
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        stop.cancel();
+    });
+}
