@@ -27,7 +27,9 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
     for line in manifest.lines() {
         if line.starts_with('[') {
             inside = line == "[dependencies]";
-        } else if inside && let Some(name) = line.split(['.', ' ', '=']).next().filter(|n| !n.is_empty() && !n.starts_with('#')) {
+        } else if inside
+            && let Some(name) = line.split(['.', ' ', '=']).next().filter(|n| !n.is_empty() && !n.starts_with('#'))
+        {
             found.insert(name.to_owned());
         }
     }
@@ -58,7 +60,8 @@ fn sources() -> Vec<PathBuf> {
 #[test]
 fn pure_crates_name_no_runtime() {
     let pure = ["model", "wire", "federation", "placement", "provision", "replay"].map(|c| format!("orchestrator/{c}"));
-    let banned = ["tokio", "sqlx", "reqwest", "hyper", "axum", "socket2", "mio", "rand", "rustix", "tracing-subscriber"];
+    let banned =
+        ["tokio", "sqlx", "reqwest", "hyper", "axum", "socket2", "mio", "rand", "rustix", "tracing-subscriber"];
     for (member, manifest) in manifests() {
         if pure.contains(&member) || member == "netprobe/session" {
             for name in dependencies(&manifest) {
@@ -71,7 +74,8 @@ fn pure_crates_name_no_runtime() {
 /// Clocks, environment and files come into pure crates as arguments.
 #[test]
 fn pure_crates_read_no_clock_environment_or_file() {
-    let banned = ["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now", "std::env::", "std::fs::", "std::net::Tcp"];
+    let banned =
+        ["SystemTime::now", "Instant::now", "Timestamp::now", "Zoned::now", "std::env::", "std::fs::", "std::net::Tcp"];
     for file in sources() {
         let shown = file.strip_prefix(root()).unwrap().display().to_string();
         let pure = ["model", "wire", "federation", "placement", "provision", "replay"];
@@ -101,11 +105,27 @@ fn dependencies_run_one_way() {
         ("orchestrator/naas", &["rhumb-model", "rhumb-provision", "rhumb-wire"]),
         (
             "orchestrator/control",
-            &["rhumb-model", "rhumb-wire", "rhumb-federation", "rhumb-placement", "rhumb-provision", "rhumb-store", "rhumb-naas"],
+            &[
+                "rhumb-model",
+                "rhumb-wire",
+                "rhumb-federation",
+                "rhumb-placement",
+                "rhumb-provision",
+                "rhumb-store",
+                "rhumb-naas",
+            ],
         ),
         (
             "orchestrator/api",
-            &["rhumb-model", "rhumb-wire", "rhumb-federation", "rhumb-placement", "rhumb-provision", "rhumb-store", "rhumb-control"],
+            &[
+                "rhumb-model",
+                "rhumb-wire",
+                "rhumb-federation",
+                "rhumb-placement",
+                "rhumb-provision",
+                "rhumb-store",
+                "rhumb-control",
+            ],
         ),
         ("netprobe/session", &[]),
         ("netprobe/emulator", &[]),
@@ -142,7 +162,13 @@ fn files_are_short() {
 /// What does not run is not a test; what is not written is not code.
 #[test]
 fn nothing_is_left_undone() {
-    let marks = [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("FIX", "ME"), concat!("#[ign", "ore"), concat!("db", "g!(")];
+    let marks = [
+        concat!("to", "do!("),
+        concat!("unimpl", "emented!("),
+        concat!("FIX", "ME"),
+        concat!("#[ign", "ore"),
+        concat!("db", "g!("),
+    ];
     for file in sources() {
         let text = fs::read_to_string(&file).unwrap();
         for mark in marks {

@@ -1,6 +1,7 @@
 //! From the desired state to the world and back, one step at a time. No clock but the host's, no network: those who call
 //! `step` say when, and carry what it reports.
 
+mod admission;
 mod advance;
 mod environment;
 mod report;
@@ -14,17 +15,19 @@ use crate::{
     error::AgentError,
     host::{self, BootTime},
     input::{Inputs, Staged},
-    lease::{Allocator, Claim, LeaseError},
-    record::{End, Phase, Record, Records},
+    lease::Allocator,
+    record::{Phase, Record, Records},
     runtime::{Hold, Observed, Runtime},
     store::DatasetStore,
 };
 use rhumb_model::{OrderId, PointName};
-use rhumb_wire::{Assignment, AssignmentGoal, AssignmentState, Desired, NodeReport, report::AssignmentKey};
+use rhumb_wire::{
+    Assignment, AssignmentGoal, Desired, NodeReport, RouteStatus,
+    report::{AssignmentKey, RouteKey},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -56,6 +59,10 @@ pub(crate) struct Agent<R> {
     /// When the report was sent that was answered last.
     answered: Option<BootTime>,
     kept: Option<BTreeSet<(OrderId, u64)>>,
+    /// Last figures of routes that are gone, until a report that holds them is answered: nobody else has them.
+    parting: Vec<RouteStatus>,
+    /// How many of them the last report held.
+    parting_told: usize,
     closing: Option<Closing>,
 }
 
@@ -153,6 +160,8 @@ impl<R: Runtime> Agent<R> {
             listed,
             answered,
             kept: None,
+            parting: Vec::new(),
+            parting_told: 0,
             closing: None,
         };
         agent.remember();
@@ -168,7 +177,7 @@ impl<R: Runtime> Agent<R> {
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "the desired state cannot be read; waiting for another")
+                tracing::warn!(path = %path.display(), %error, "the desired state cannot be read; waiting for another");
             }
         }
     }
@@ -209,6 +218,11 @@ impl<R: Runtime> Agent<R> {
 
     fn work_on(&mut self, desired: Desired) {
         tracing::debug!(epoch = desired.epoch, generation = desired.generation, "desired state");
+        let stays: BTreeSet<&RouteKey> = desired.routes.iter().map(|route| &route.key).collect();
+        let parting = self.base.carrier.routes().into_iter().filter(|route| !stays.contains(&route.key));
+        self.parting.retain(|route| !stays.contains(&route.key));
+        self.parting_told = self.parting_told.min(self.parting.len());
+        self.parting.extend(parting);
         self.base.carrier.apply(&desired);
         self.listed = desired.assignments.iter().map(|wanted| (wanted.key.clone(), wanted.goal)).collect();
         self.desired = Some(Arc::new(desired));
@@ -217,6 +231,7 @@ impl<R: Runtime> Agent<R> {
     /// A report sent at `sent` was answered: leases are good for their time from then on.
     pub(crate) fn answered(&mut self, sent: BootTime, now: BootTime) {
         self.answered = Some(sent);
+        self.parting.drain(..std::mem::take(&mut self.parting_told));
         for (key, entry) in &mut self.entries {
             let Some(lease_ms) = entry.record.lease_ms.filter(|_| !entry.is_ended()) else { continue };
             // what is over stays over: its end is on the way, and it may live elsewhere by now
@@ -249,6 +264,12 @@ impl<R: Runtime> Agent<R> {
         self.entries.values().any(|entry| entry.record.phase == Phase::Started)
     }
 
+    /// The shortest lease there is; reports must come well within it.
+    pub(crate) fn shortest_lease_ms(&self) -> Option<u64> {
+        let live = self.entries.values().filter(|entry| !entry.is_ended());
+        live.filter_map(|entry| entry.record.lease_ms).min()
+    }
+
     /// The longest that any started work may take to end.
     pub(crate) fn longest_grace_ms(&self) -> u64 {
         let started = self.entries.values().filter(|entry| entry.record.phase == Phase::Started);
@@ -271,117 +292,6 @@ impl<R: Runtime> Agent<R> {
         }
         self.end_orphans();
         self.tidy();
-    }
-
-    /// Makes sure that a listed assignment is known here: leased, refused, or known from before.
-    fn meet(&mut self, wanted: &Assignment, now: BootTime) {
-        let key = &wanted.key;
-        if let Some(entry) = self.entries.get_mut(key) {
-            if entry.assignment.as_ref() != Some(wanted) {
-                entry.assignment = Some(wanted.clone());
-                self.update(wanted);
-            }
-            return;
-        }
-        if self.closing.is_some() {
-            return;
-        }
-        let claim = Claim {
-            node: wanted.node.clone(),
-            devices: wanted.devices.iter().copied().collect(),
-            cpu: wanted.cpu,
-            memory: wanted.memory,
-        };
-        let end = |state, message: String| Some(Phase::Ended(End::unrun(state, message)));
-        let phase = if wanted.goal == AssignmentGoal::Stop {
-            end(AssignmentState::Stopped, "nothing of it ran here".into())
-        } else if claim.devices.len() != wanted.devices.len() {
-            end(AssignmentState::Refused, "a device is named twice".into())
-        } else if let Err(error) = self.admit(wanted) {
-            end(AssignmentState::Refused, error)
-        } else {
-            self.lease(wanted, &claim, now)
-        };
-        let Some(phase) = phase else { return };
-        let (lease_ms, grace_ms) = (wanted.lease_ms, wanted.grace_ms);
-        self.enter(wanted, Record { key: key.clone(), claim, lease_ms, grace_ms, phase });
-    }
-
-    /// `None`: not now; it will be tried again.
-    fn lease(&mut self, wanted: &Assignment, claim: &Claim, now: BootTime) -> Option<Phase> {
-        if let Some(lease_ms) = wanted.lease_ms {
-            let hold = Hold::new(self.answered?, lease_ms, wanted.grace_ms);
-            if hold.is_over(now) {
-                return None;
-            }
-        }
-        match self.allocator.lease(&wanted.key, claim.clone()) {
-            Ok(()) => Some(Phase::Leased),
-            Err(error) if self.will_pass(&error, claim) => None,
-            Err(error) => Some(Phase::Ended(End::unrun(AssignmentState::Refused, error.to_string()))),
-        }
-    }
-
-    /// Whether what is in the way is already on its way out.
-    fn will_pass(&self, error: &LeaseError, claim: &Claim) -> bool {
-        let leaving = |key: &AssignmentKey| {
-            let goal = self.listed.get(key);
-            matches!(goal, None | Some(AssignmentGoal::Stop)) || self.allocator.superseded(key)
-        };
-        match error {
-            LeaseError::Taken { by, .. } => leaving(by),
-            LeaseError::Cpu { .. } | LeaseError::Memory { .. } => {
-                self.allocator.claims().iter().any(|(key, held)| held.node == claim.node && leaving(key))
-            }
-            _ => false,
-        }
-    }
-
-    /// Writes the record down, then acts on it.
-    fn enter(&mut self, wanted: &Assignment, mut record: Record) {
-        let key = record.key.clone();
-        tracing::info!(
-            order = %key.order, generation = key.generation, component = %key.component, replica = key.replica,
-            phase = ?record.phase, "assignment"
-        );
-        let hold = match (record.lease_ms, self.answered) {
-            (Some(lease_ms), Some(sent)) => Some(Hold::new(sent, lease_ms, record.grace_ms)),
-            _ => None,
-        };
-        let folder = self.records.folder(&key);
-        let saved = self.records.save(&record).and_then(|()| folder.write_hold(hold.as_ref()));
-        if let Err(error) = saved {
-            tracing::warn!(order = %key.order, %error, "an assignment cannot be recorded");
-            if record.phase == Phase::Leased {
-                self.allocator.release(&key);
-                let message = format!("its record cannot be written here: {error}");
-                record.phase = Phase::Ended(End::unrun(AssignmentState::Refused, message));
-            }
-        }
-        self.entries.insert(key, Entry::new(record, Some(wanted.clone()), hold));
-        self.update(wanted);
-    }
-
-    /// Follows what may change of a known assignment: its lease, its grace, its flows' sockets.
-    fn update(&mut self, wanted: &Assignment) {
-        let Some(entry) = self.entries.get_mut(&wanted.key).filter(|entry| !entry.is_ended()) else { return };
-        let key = &wanted.key;
-        if (entry.record.lease_ms, entry.record.grace_ms) != (wanted.lease_ms, wanted.grace_ms) {
-            (entry.record.lease_ms, entry.record.grace_ms) = (wanted.lease_ms, wanted.grace_ms);
-            entry.hold = match (wanted.lease_ms, self.answered) {
-                (Some(lease_ms), Some(sent)) => Some(Hold::new(sent, lease_ms, wanted.grace_ms)),
-                _ => None,
-            };
-            let folder = self.records.folder(key);
-            if let Err(error) = self.records.save(&entry.record).and_then(|()| folder.write_hold(entry.hold.as_ref())) {
-                tracing::warn!(order = %key.order, %error, "a changed lease cannot be recorded");
-            }
-        }
-        for endpoint in &wanted.endpoints {
-            if let Err(error) = self.base.carrier.endpoint(key, endpoint) {
-                tracing::warn!(order = %key.order, flow = endpoint.flow, error, "a flow has no socket");
-            }
-        }
     }
 
     fn end_orphans(&mut self) {
@@ -413,8 +323,8 @@ impl<R: Runtime> Agent<R> {
             return;
         }
         let done = self.base.carrier.retain(&keep).and_then(|()| {
-            let gone = self.inputs.present().into_iter().filter(|present| !keep.contains(present));
-            gone.map(|(order, generation)| self.inputs.forget(order, generation)).collect::<io::Result<()>>()
+            let mut gone = self.inputs.present().into_iter().filter(|present| !keep.contains(present));
+            gone.try_for_each(|(order, generation)| self.inputs.forget(order, generation))
         });
         match done {
             Ok(()) => self.kept = Some(keep),

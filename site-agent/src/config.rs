@@ -256,7 +256,7 @@ mod tests {
             format!("{error}: {}", std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default())
         };
         assert!(reason(&format!("{LEAST}data_dri: /y\n")).contains("data_dri"));
-        assert!(reason(&format!("{LEAST}sync: {{wait: 60s}}\n")).contains("sync.wait 1min"));
+        assert!(reason(&format!("{LEAST}sync: {{wait: 60s}}\n")).contains("sync.wait 1m"));
         assert!(reason(&LEAST.replace("token: abc\n", "")).contains("token_file"));
         assert!(reason(&LEAST.replace("http://", "ftp://")).contains("orchestrator"));
     }

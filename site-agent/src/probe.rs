@@ -1,5 +1,6 @@
 //! Probes this point's links as the desired state names them.
 
+use futures::future::join_all;
 use rhumb_model::LinkId;
 use rhumb_probe::{Prober, Target};
 use rhumb_wire::{LinkFigures, ProbeTarget};
@@ -31,14 +32,14 @@ impl Roster {
             return;
         }
         let mut found = Vec::new();
-        for target in targets {
-            match resolve(&target.address).await {
-                Some(addr) => {
-                    let interval = Duration::from_millis(target.interval_ms).max(LEAST_INTERVAL);
-                    found.push(Target { interval, ..Target::new(target.link.to_string(), addr) });
-                }
-                None => tracing::warn!(link = %target.link, address = target.address, "a reflector has no address"),
-            }
+        let addresses = join_all(targets.iter().map(|target| resolve(&target.address))).await;
+        for (target, address) in targets.iter().zip(addresses) {
+            let Some(addr) = address else {
+                tracing::warn!(link = %target.link, address = target.address, "a reflector has no address");
+                continue;
+            };
+            let interval = Duration::from_millis(target.interval_ms).max(LEAST_INTERVAL);
+            found.push(Target { interval, ..Target::new(target.link.to_string(), addr) });
         }
         prober.set_targets(found);
         self.targets = targets.to_vec();

@@ -83,7 +83,7 @@ impl Records {
                 Ok(Some(record)) if record.key == key => records.push(record),
                 Ok(None) => {}
                 Ok(Some(_)) => {
-                    tracing::warn!(folder = %entry.path().display(), "a record of another assignment is ignored")
+                    tracing::warn!(folder = %entry.path().display(), "a record of another assignment is ignored");
                 }
                 Err(error) => tracing::warn!(folder = %entry.path().display(), %error, "a record cannot be read"),
             }

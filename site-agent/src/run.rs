@@ -179,7 +179,10 @@ impl Driver {
                         self.hurry();
                     }
                 }
-                () = sleep_until(next), if call.is_none() => call = Some(self.call(self.sync.wait.micros() / 1_000)),
+                () = sleep_until(next), if call.is_none() => {
+                    let wait_ms = self.wait_ms();
+                    call = Some(self.call(wait_ms));
+                }
                 _ = tick.tick() => {
                     self.step().await?;
                     // what is new is told at once; the call that waits is given up, it had said all it had to say
@@ -221,6 +224,12 @@ impl Driver {
 
     fn agent(&mut self) -> &mut Agent<ProcessRuntime> {
         self.agent.as_mut().expect("put back at the end of every step")
+    }
+
+    /// How long an answer may be held: several reports fit into the shortest lease.
+    fn wait_ms(&mut self) -> u64 {
+        let usual = self.sync.wait.micros() / 1_000;
+        self.agent().shortest_lease_ms().map_or(usual, |lease| usual.min(lease / 4))
     }
 
     fn is_news(&mut self) -> bool {

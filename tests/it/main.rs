@@ -1,1 +1,9 @@
-//! x
+//! The federation of `rhumb demo` as its users meet it: real processes, measured links, work that runs, faults that come.
+
+mod contention;
+mod documents;
+mod examples;
+mod lost_agent;
+mod lost_orchestrator;
+mod measured;
+mod restarted;

@@ -227,7 +227,10 @@ fn logs_below(folder: &Path, found: &mut Vec<(String, String)>) {
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
             logs_below(&path, found);
         } else if path.extension().is_some_and(|e| e == "log") {
-            found.push((path.display().to_string(), String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned()));
+            found.push((
+                path.display().to_string(),
+                String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned(),
+            ));
         }
     }
 }

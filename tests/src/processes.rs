@@ -64,7 +64,8 @@ fn living() -> impl Iterator<Item = u32> {
 }
 
 fn read(pid: u32) -> Process {
-    let text = |what: &str| String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default()).into_owned();
+    let text =
+        |what: &str| String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default()).into_owned();
     let variables = text("environ");
     let pairs = variables.split('\0').filter_map(|v| v.split_once('='));
     Process {

@@ -24,11 +24,17 @@ pub fn held(demo: &Demo) -> Vec<String> {
     for site in items(&demo.cli.ok(&["site", "list"])) {
         for node in site["nodes"].as_array().into_iter().flatten() {
             for device in node["devices"].as_array().into_iter().flatten().filter(|d| !d["order"].is_null()) {
-                found.push(format!("device {} of {} at {} is held by {}", device["index"], node["name"], site["name"], device["order"]));
+                found.push(format!(
+                    "device {} of {} at {} is held by {}",
+                    device["index"], node["name"], site["name"], device["order"]
+                ));
             }
             for (total, free) in [("cpu_milli_total", "cpu_milli_free"), ("memory_bytes_total", "memory_bytes_free")] {
                 if node[total] != node[free] {
-                    found.push(format!("{} of {} at {}: {} of {}", free, node["name"], site["name"], node[free], node[total]));
+                    found.push(format!(
+                        "{} of {} at {}: {} of {}",
+                        free, node["name"], site["name"], node[free], node[total]
+                    ));
                 }
             }
         }

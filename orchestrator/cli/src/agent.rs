@@ -45,7 +45,7 @@ pub fn main(args: &AgentArgs) -> Result<Exit, CliError> {
             }
             asked.cancel();
         });
-        rhumb_agent::run(config, stop).await.map_err(anyhow::Error::from)
+        rhumb_agent::run(config, stop.cancelled_owned()).await.map_err(anyhow::Error::from)
     })?;
     Ok(Exit::Done)
 }

@@ -23,10 +23,9 @@ impl<S: Store> Desk<S> {
     pub async fn audit(&self) -> Result<Audit, DeskError> {
         let mut found = Vec::new();
         let mut bad = |invariant, detail: String| found.push(Violation { invariant, detail });
-        let live = self.inner.store.live_orders().await?;
-        let holdings = self.inner.store.holdings().await?;
-        let nodes = self.inner.store.nodes().await?;
-        let quotes: BTreeSet<_> = self.inner.store.live_quotes().await?.into_iter().map(|q| q.id).collect();
+        let picture = self.inner.store.picture().await?;
+        let (live, holdings, nodes) = (picture.orders, picture.holdings, picture.nodes);
+        let quotes: BTreeSet<_> = picture.quotes.into_iter().map(|q| q.id).collect();
 
         // I1: no device twice, no node over-full
         let mut shares: BTreeMap<_, u32> = BTreeMap::new();

@@ -21,10 +21,9 @@ use std::{
 impl<S: Store> Desk<S> {
     /// What a decision at `now` looks at. Sites in `avoid` take no work.
     pub async fn view(&self, now: Timestamp, avoid: &[SiteName]) -> Result<View, DeskError> {
-        let (holdings, nodes, points) =
-            tokio::try_join!(self.inner.store.holdings(), self.inner.store.nodes(), self.inner.store.points())?;
+        let picture = self.inner.store.picture().await?;
         let state = self.inner.hub.lock();
-        let live = self.live(&state, &holdings, nodes, &points, avoid);
+        let live = self.live(&state, &picture.holdings, picture.nodes, &picture.points, avoid);
         let generation = state.stamp.generation;
         let mut view = View::assemble(generation, self.inner.base.fixed(), &live, &state.figures, now);
         drop(state);

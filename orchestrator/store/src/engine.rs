@@ -7,7 +7,7 @@ use crate::{
     read,
     record::{
         DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LogRecord, NodeRecord, OrderFilter, OrderRecord,
-        Page, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
+        Page, Picture, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
     },
     session::{Dialect, Session},
 };
@@ -129,6 +129,24 @@ macro_rules! ask {
     }};
 }
 
+/// What comes from several tables is read in one transaction, so that it is of one instant.
+macro_rules! snapshot {
+    ($session:expr, $read:path) => {
+        async {
+            let session: &mut Session<'_> = $session;
+            session
+                .plain(match session.dialect() {
+                    Dialect::Sqlite => "BEGIN",
+                    Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                })
+                .await?;
+            let answer = $read(session).await?;
+            session.plain("COMMIT").await?;
+            Ok::<_, Fault>(answer)
+        }
+    };
+}
+
 impl<E: Engine> Store for E {
     async fn commit(&self, intents: Vec<Intent>) -> Answer<Vec<Outcome>> {
         if intents.is_empty() {
@@ -175,7 +193,11 @@ impl<E: Engine> Store for E {
     }
 
     async fn holdings(&self) -> Answer<Holdings> {
-        ask!(self, "reading holdings", |s| snapshot(&mut s)).await
+        ask!(self, "reading holdings", |s| snapshot!(&mut s, read::holdings)).await
+    }
+
+    async fn picture(&self) -> Answer<Picture> {
+        ask!(self, "reading the whole picture", |s| snapshot!(&mut s, read::picture)).await
     }
 
     async fn points(&self) -> Answer<Vec<PointRecord>> {
@@ -225,19 +247,6 @@ async fn ping(session: &mut Session<'_>) -> Result<(), Fault> {
         return Err(Fault::Sql(sqlx::Error::Io(std::io::Error::other("the server is read-only"))));
     }
     Ok(())
-}
-
-/// Holdings come from several tables, read in one transaction.
-async fn snapshot(session: &mut Session<'_>) -> Result<Holdings, Fault> {
-    session
-        .plain(match session.dialect() {
-            Dialect::Sqlite => "BEGIN",
-            Dialect::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-        })
-        .await?;
-    let holdings = read::holdings(session).await?;
-    session.plain("COMMIT").await?;
-    Ok(holdings)
 }
 
 pub fn unavailable(operation: &'static str) -> impl FnOnce(sqlx::Error) -> StoreError {

@@ -30,7 +30,7 @@ pub use intent::{Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome
 pub use postgres::{PostgresLimits, PostgresStore};
 pub use record::{
     DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LinkHold, NewEvent, NodeRecord, OrderFilter, OrderRecord,
-    Page, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, UsageRecord,
+    Page, Picture, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, UsageRecord,
 };
 pub use sqlite::SqliteStore;
 
@@ -69,6 +69,8 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Everything held now, by orders and quotes.
     fn holdings(&self) -> impl Future<Output = Answer<Holdings>> + Send;
+    /// Live orders and quotes, holdings, nodes and points, all of one instant.
+    fn picture(&self) -> impl Future<Output = Answer<Picture>> + Send;
     fn points(&self) -> impl Future<Output = Answer<Vec<PointRecord>>> + Send;
     fn nodes(&self) -> impl Future<Output = Answer<Vec<NodeRecord>>> + Send;
     fn usage(&self, id: OrderId) -> impl Future<Output = Answer<Vec<UsageRecord>>> + Send;

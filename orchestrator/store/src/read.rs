@@ -5,7 +5,7 @@ use crate::{
     error::Fault,
     record::{
         DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LogRecord, NodeRecord, OrderFilter, OrderRecord,
-        Page, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
+        Page, Picture, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
     },
     rows,
     session::{Dialect, Row, Session, args},
@@ -173,6 +173,17 @@ pub async fn points(session: &mut Session<'_>) -> Answer<Vec<PointRecord>> {
     let sql = "SELECT p.name, p.draining, r.boot, coalesce(r.seq, 0) AS seq, r.heard_us \
                FROM points p LEFT JOIN reports r ON r.point = p.name ORDER BY p.name";
     each(&session.all(sql, vec![]).await?, rows::point)
+}
+
+/// Within one snapshot.
+pub async fn picture(session: &mut Session<'_>) -> Answer<Picture> {
+    Ok(Picture {
+        orders: live_orders(session).await?,
+        quotes: live_quotes(session).await?,
+        holdings: holdings(session).await?,
+        nodes: nodes(session).await?,
+        points: points(session).await?,
+    })
 }
 
 pub async fn nodes(session: &mut Session<'_>) -> Answer<Vec<NodeRecord>> {

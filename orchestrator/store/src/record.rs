@@ -129,6 +129,16 @@ pub struct Holdings {
     pub reserved: Vec<(LinkId, Bandwidth, Bandwidth)>,
 }
 
+/// Everything live, of one instant.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Picture {
+    pub orders: Vec<OrderRecord>,
+    pub quotes: Vec<QuoteRecord>,
+    pub holdings: Holdings,
+    pub nodes: Vec<NodeRecord>,
+    pub points: Vec<PointRecord>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointRecord {
     pub name: PointName,

@@ -6,9 +6,10 @@ use crate::{
     runtime::{Observed, Runtime},
 };
 use rhumb_wire::{
-    AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, Report, RouteEndState,
+    AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, Report, RouteEndState, RouteStatus,
     report::{AssignmentKey, HeldDataset, RouteKey},
 };
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// What a report holds beside what the agent sees.
@@ -45,7 +46,7 @@ impl<R: Runtime> Agent<R> {
         Visible {
             version: self.version(),
             assignments: self.statuses().into_iter().map(shown).collect(),
-            routes: self.base.carrier.routes().into_iter().map(|route| (route.key, route.state)).collect(),
+            routes: self.routes().into_iter().map(|route| (route.key, route.state)).collect(),
             datasets: self.base.store.list(),
         }
     }
@@ -60,6 +61,8 @@ impl<R: Runtime> Agent<R> {
     /// The report as of now. Output is sent from where it was acknowledged, so that what was lost comes again.
     pub(crate) fn report(&mut self, envelope: Envelope) -> Report {
         let (epoch, generation) = self.version();
+        let routes = self.routes();
+        self.parting_told = self.parting.len();
         let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, inventory, links } = envelope;
         Report {
             protocol: PROTOCOL,
@@ -73,7 +76,7 @@ impl<R: Runtime> Agent<R> {
             overlay_port: Some(overlay_port),
             nodes: (inventory == Inventory::Send).then(|| self.base.nodes.clone()),
             assignments: self.statuses(),
-            routes: self.base.carrier.routes(),
+            routes,
             links,
             logs: self.output(),
             datasets: self.base.store.list(),
@@ -100,6 +103,14 @@ impl<R: Runtime> Agent<R> {
             }
         }
         chunks
+    }
+
+    /// Every route here, and those that are gone and were not told of since. What closes has its figures still.
+    fn routes(&self) -> Vec<RouteStatus> {
+        let mut routes: BTreeMap<RouteKey, RouteStatus> =
+            self.parting.iter().map(|route| (route.key.clone(), route.clone())).collect();
+        routes.extend(self.base.carrier.routes().into_iter().map(|route| (route.key.clone(), route)));
+        routes.into_values().collect()
     }
 
     fn statuses(&self) -> Vec<AssignmentStatus> {

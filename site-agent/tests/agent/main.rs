@@ -1,5 +1,7 @@
 //! The agent with real processes, and with an orchestrator that does what a test says.
 
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
 mod lifecycle;
 mod orchestrator;
 mod process;

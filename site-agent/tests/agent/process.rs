@@ -133,7 +133,7 @@ fn a_run_is_adopted_by_another_start_of_the_agent() {
     until("the run", || matches!(first.observe(&key).unwrap(), Observed::Running { .. }).then_some(()));
     drop(first);
     let mut second = runtime(root.path());
-    assert_eq!(second.list_owned().unwrap(), [key.clone()]);
+    assert_eq!(second.list_owned().unwrap(), std::slice::from_ref(&key));
     assert!(matches!(second.observe(&key).unwrap(), Observed::Running { ran_us: 1.., .. }));
     second.start(&key, &work("echo again > again")).unwrap();
     assert!(lives(main));

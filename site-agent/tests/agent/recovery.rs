@@ -5,6 +5,7 @@ use crate::{
     world::{assignment, desired, key, lives, until, written},
 };
 use rhumb_agent::config::OnShutdown;
+use rhumb_model::Span;
 use rhumb_wire::{AssignmentGoal::Run, AssignmentState, report::AssignmentKey};
 use std::{fs, path::Path, time::Instant};
 
@@ -90,7 +91,10 @@ fn the_work_of_a_killed_agent_is_adopted() {
 #[test]
 fn without_an_answer_leased_work_ends_and_does_not_come_back() {
     let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
-    let agent = Agent::start(&orchestrator, orchestrator.config(folder.path()));
+    let mut config = orchestrator.config(folder.path());
+    // longer than the lease: the agent must not wait that long
+    config.sync.wait = Span::from_micros(5_000_000);
+    let agent = Agent::start(&orchestrator, config);
     let (leased, free) = (key(1, 1), key(2, 1));
     let main = under_way(&orchestrator, folder.path(), &leased, Some(2_000));
     let unleased = assignment(&free, Run, &[1], "echo $$ > main; exec sleep 100");
@@ -145,8 +149,6 @@ fn before_the_first_answer_nothing_is_stopped() {
     fs::remove_file(folder.path().join("desired.json")).unwrap();
     orchestrator.deaf();
     let agent = Agent::start(&orchestrator, orchestrator.config(folder.path()));
-    let ports = folder.path().join("ports.json");
-    fs::remove_file(&ports).unwrap_or_default();
     let_end(folder.path(), &key);
     let record = crate::world::folder(&folder.path().join("runs"), &key).join("record.json");
     until("the record of the end", || fs::read_to_string(&record).ok()?.contains("exited").then_some(()));
@@ -181,7 +183,8 @@ fn output_is_told_once_and_whole_although_answers_are_lost() {
     let_end(folder.path(), &key);
     orchestrator.want(desired(1, 1, vec![wanted]));
     orchestrator.until(&key, AssignmentState::Exited);
-    let expected: String = (1..=50_000).chain(1..=9).map(|n| format!("{n}\n")).collect();
+    let numbers: Vec<String> = (1..=50_000).chain(1..=9).map(|n| n.to_string()).collect();
+    let expected = numbers.join("\n") + "\n";
     until("the output", || orchestrator.heard(|heard| (heard.logs.get(&key)? == &expected).then_some(())));
     agent.end(&orchestrator).unwrap();
 }

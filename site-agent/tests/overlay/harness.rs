@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Longer than anything here takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 pub const GENERATION: u64 = 3;
 
 pub fn order() -> OrderId {
@@ -59,7 +59,7 @@ pub fn payload(bytes: usize, seed: u64) -> Vec<u8> {
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|octet| format!("{octet:02x}")).collect()
+    digest(&SHA256, bytes).as_ref().iter().fold(String::new(), |text, octet| format!("{text}{octet:02x}"))
 }
 
 /// Returns once `condition` holds; panics with what `state` says if it does not in time.

@@ -20,7 +20,7 @@ fn takes_its_time(took: Duration, bytes: u64, rate: Bandwidth) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dataset_arrives_whole_in_the_time_its_rate_gives() {
     let chain = Chain::new(&NAMES).await;
-    let corpus = payload(3_000_000, 1);
+    let corpus = payload(4_500_000, 1);
     chain.source().write("datasets", "corpus", &corpus);
     let rate = Bandwidth::from_mbps(12);
     chain.apply(&[(1, rate, held("corpus", 0, corpus.len() as u64))]);
@@ -35,7 +35,7 @@ async fn a_dataset_arrives_whole_in_the_time_its_rate_gives() {
 
     chain.all_done(1, corpus.len() as u64).await;
     let input = input();
-    assert_eq!((input.received_bytes, input.expected_bytes), (3_000_000, 3_000_000));
+    assert_eq!((input.received_bytes, input.expected_bytes), (4_500_000, 4_500_000));
     assert_eq!(input.sha256.as_deref(), Some(sha256(&corpus).as_str()));
     assert!(fs::read(&input.path).unwrap() == corpus);
     assert_eq!(chain.source().overlay.sent_again_bytes(&key(1)), 0);
@@ -140,13 +140,13 @@ async fn what_work_produced_becomes_a_dataset_of_the_sink() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn routes_keep_to_their_own_rates_side_by_side() {
     let chain = Chain::new(&["a", "b", "c"]).await;
-    chain.source().write("datasets", "corpus", &payload(3_000_000, 7));
+    chain.source().write("datasets", "corpus", &payload(4_500_000, 7));
     let (slow, quick) = (Bandwidth::from_mbps(8), Bandwidth::from_mbps(12));
-    chain.apply(&[(1, slow, held("corpus", 0, 2_000_000)), (2, quick, held("corpus", 0, 3_000_000))]);
+    chain.apply(&[(1, slow, held("corpus", 0, 3_000_000)), (2, quick, held("corpus", 0, 4_500_000))]);
     chain.source().state(1, RouteEndState::Active).await;
     chain.source().state(2, RouteEndState::Active).await;
     let started = Instant::now();
-    chain.apply(&[(1, slow, transfer("corpus", 0, 2_000_000)), (2, quick, transfer("corpus", 0, 3_000_000))]);
+    chain.apply(&[(1, slow, transfer("corpus", 0, 3_000_000)), (2, quick, transfer("corpus", 0, 4_500_000))]);
     let (first, second) = tokio::join!(
         async {
             chain.source().state(1, RouteEndState::Done).await;
@@ -157,8 +157,24 @@ async fn routes_keep_to_their_own_rates_side_by_side() {
             started.elapsed()
         }
     );
-    takes_its_time(first, 2_000_000, slow);
-    takes_its_time(second, 3_000_000, quick);
+    takes_its_time(first, 3_000_000, slow);
+    takes_its_time(second, 4_500_000, quick);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_holds_back_a_source_that_sends_too_fast() {
+    let chain = Chain::new(&["a", "b", "c"]).await;
+    chain.source().write("datasets", "corpus", &payload(2_000_000, 14));
+    chain.apply(&[(1, Bandwidth::from_mbps(100), held("corpus", 0, 2_000_000))]);
+    let slow = chain.route(1, 1, Bandwidth::from_mbps(8), &held("corpus", 0, 2_000_000), false);
+    chain.points[1].apply(&[slow]);
+    chain.source().state(1, RouteEndState::Active).await;
+    let started = Instant::now();
+    chain.source().apply(&[chain.route(0, 1, Bandwidth::from_mbps(100), &transfer("corpus", 0, 2_000_000), false)]);
+    chain.all_done(1, 2_000_000).await;
+    // 2 s at 8 Mbit/s, less the relay's head-room of 5 % and what it lets through at once
+    let took = started.elapsed();
+    assert!(took > Duration::from_millis(1_850), "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

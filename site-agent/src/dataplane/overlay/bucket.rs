@@ -96,7 +96,7 @@ mod tests {
         let rate = Bandwidth::from_mbps(100);
         let start = Instant::now();
         let mut bucket = Bucket::new(start);
-        let later = start + Duration::from_secs(60);
+        let later = start + Duration::from_mins(1);
         let mut at_once = 0;
         while bucket.take(1_000, rate, later).is_ok() {
             at_once += 1_000;

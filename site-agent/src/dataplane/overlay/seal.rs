@@ -42,7 +42,7 @@ impl Seal {
         };
         let (generation, leg) = (route.generation.to_be_bytes(), route.leg.to_be_bytes());
         let info = [b"rhumb overlay 1".as_slice(), route.order.0.as_bytes(), &generation, &leg, way];
-        let pseudo_random = Salt::new(HKDF_SHA256, &salts.map(|salt| salt.as_slice()).concat()).extract(key.octets());
+        let pseudo_random = Salt::new(HKDF_SHA256, &salts.map(<[u8; 16]>::as_slice).concat()).extract(key.octets());
         let derived =
             pseudo_random.expand(&info, &CHACHA20_POLY1305).expect("HKDF gives up to 255 blocks, one is asked for");
         Self { key: LessSafeKey::new(UnboundKey::from(derived)), frames: 0 }

@@ -30,10 +30,10 @@ const BLOCK_BYTES: u64 = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct TransferSource {
     context: Arc<Context>,
-    cell: Arc<RouteCell>,
     request: DatasetRequest,
     offset: u64,
     bytes: u64,
+    cell: Arc<RouteCell>,
 }
 
 /// What the sink has said it has.

@@ -61,7 +61,9 @@ proptest! {
     #[test]
     fn what_is_written_is_read(frames in prop::collection::vec(frame(), 1..6), cut in 1_usize..50) {
         let mut all = BytesMut::new();
-        frames.iter().for_each(|frame| put(frame, &mut all));
+        for frame in &frames {
+            put(frame, &mut all);
+        }
         let (mut buffer, mut read) = (BytesMut::new(), Vec::new());
         for piece in all.chunks(cut) {
             buffer.extend_from_slice(piece);
