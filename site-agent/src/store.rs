@@ -3,6 +3,7 @@
 //! ```text
 //! datasets/<name>          the content
 //! datasets/<name>.sha256   its checksum, in hexadecimal
+//! datasets/<name>.written  what work at this very site wrote, on its way to become the dataset
 //! outputs/<order>/<generation>/<name>   what an order's work wrote to become a dataset
 //! ```
 //! A dataset's name holds no dot, so none of these meets another's. A dataset without its checksum is not offered.
@@ -21,11 +22,13 @@ use std::{
     fs::{self, File},
     io::{self, BufWriter, Read, Write},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 /// Read or made at a time.
 const PIECE_BYTES: usize = 256 << 10;
+const WRITTEN: &str = "written";
 
 #[derive(Debug)]
 pub struct DatasetStore {
@@ -62,7 +65,53 @@ impl DatasetStore {
             };
             held.insert(name, Held { bytes, sha256 });
         }
-        Ok(Self { datasets, outputs: data_dir.join("outputs"), held: Mutex::new(held) })
+        let store = Self { datasets, outputs: data_dir.join("outputs"), held: Mutex::new(held) };
+        store.take_over()?;
+        Ok(store)
+    }
+
+    /// What was written here and not yet counted when an earlier start ended.
+    fn take_over(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.datasets)? {
+            let path = entry?.path();
+            let name = path.file_stem().and_then(|name| name.to_str()).and_then(|name| DatasetName::new(name).ok());
+            if let Some(name) = name.filter(|_| path.extension().is_some_and(|kind| kind == WRITTEN)) {
+                self.count(&name, &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the work of an order wrote here as a dataset of this point; false: it wrote nothing of that name. The file
+    /// is moved at once, and counts as soon as it has been read through.
+    pub(crate) fn keep_output(
+        self: &Arc<Self>,
+        order: OrderId,
+        generation: u64,
+        name: &DatasetName,
+    ) -> io::Result<bool> {
+        let from = self.outputs(order, generation).join(name.as_str());
+        let to = self.path(name).with_extension(WRITTEN);
+        match fs::rename(&from, &to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            other => other?,
+        }
+        durable::sync_folder(&self.datasets)?;
+        let (store, name) = (Arc::clone(self), name.clone());
+        thread::Builder::new().name("dataset".into()).spawn(move || {
+            if let Err(error) = store.count(&name, &to) {
+                tracing::warn!(dataset = %name, %error, "what was written here cannot become a dataset; it is tried again at the next start");
+            }
+        })?;
+        Ok(true)
+    }
+
+    fn count(&self, name: &DatasetName, path: &Path) -> io::Result<()> {
+        let mut file = File::open(path)?;
+        file.sync_all()?;
+        let bytes = file.metadata()?.len();
+        let sha256 = checksum(&mut file)?;
+        self.store(name, path, bytes, &sha256)
     }
 
     /// Makes a dataset unless it is there with this size. Its content follows from its name: every copy is the same, and
@@ -128,7 +177,7 @@ impl DatasetSource for DatasetStore {
                 File::open(&path).map_err(|error| match error.kind() {
                     io::ErrorKind::NotFound => io::Error::new(
                         error.kind(),
-                        format!("the work wrote no file {} into RHUMB_OUTPUT_DIR", wanted.dataset),
+                        format!("the work wrote no dataset {} into its RHUMB_DATASET_ file", wanted.dataset),
                     ),
                     _ => error,
                 })
@@ -241,6 +290,6 @@ mod tests {
         assert_eq!(Some(sum), store.get(&name).map(|held| held.sha256));
         let produced = DatasetRequest { origin: Origin::Produced, ..request };
         let error = DatasetSource::open(&store, &produced).unwrap_err().to_string();
-        assert!(error.contains("RHUMB_OUTPUT_DIR"), "{error}");
+        assert!(error.contains("wrote no dataset result"), "{error}");
     }
 }

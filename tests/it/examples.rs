@@ -64,16 +64,15 @@ fn every_example_is_quoted_decided_run_and_billed() {
 /// Quotes and orders an example: from the quote that was given, or from the document.
 fn begin(cli: &Cli, name: &'static str, index: usize) -> Running {
     let (file, _) = example(name);
-    let from_quote = index % 2 == 0;
-    let quote = match from_quote {
-        true => cli.ok(&["quote", "-f", &file, "--hold", "1m"]),
-        false => cli.ok(&["quote", "-f", &file, "--dry-run"]),
-    };
+    let from_quote = index.is_multiple_of(2);
+    let how = if from_quote { &["--hold", "1m"][..] } else { &["--dry-run"] };
+    let quote = cli.ok(&[&["quote", "-f", &file], how].concat());
     assert_eq!((&quote["outcome"], &quote["binding"]), (&"plan".into(), &from_quote.into()), "{quote}");
     assert!(quote["sites"].as_array().is_some_and(|v| v.iter().any(|v| v["verdict"] == "chosen")), "{quote}");
-    let id = match from_quote {
-        true => text(&cli.ok(&["order", "create", "--quote", &text(&quote["id"])])["id"]),
-        false => cli.order(&file),
+    let id = if from_quote {
+        text(&cli.ok(&["order", "create", "--quote", &text(&quote["id"])])["id"])
+    } else {
+        cli.order(&file)
     };
     Running { name, file, id, quote }
 }

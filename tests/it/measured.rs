@@ -125,12 +125,20 @@ fn a_changed_delay_changes_the_next_decision(demo: &Demo) {
     audit_is_clean(demo);
 }
 
+/// Bytes that have passed these links, both ways.
+fn passed(demo: &Demo, links: &[&str]) -> i64 {
+    let list = demo.cli.demo(&["wan", "list"]);
+    let of = |l: &&Value| links.contains(&text(&l["id"]).trim_end_matches('~'));
+    items(&list).iter().filter(of).map(|l| int(&l["udp"]["passed_bytes"]) + int(&l["tcp"]["passed_bytes"])).sum()
+}
+
 /// Cuts every link of a site: it is not heard of any more, gets no work, and takes work again once it is back.
 fn a_site_without_links_is_cut_off(demo: &Demo) {
     let cut = ["fra-par", "mrs-par", "par-iad"];
     for id in cut {
         demo.cli.demo(&["wan", "cut", id]);
     }
+    let silent = passed(demo, &cut);
     wait_until(secs(30), "a cut-off site is lost", || match site_state(demo, "paris-edge") {
         state if state == "lost" => Ok(()),
         state => Err(format!("it is {state}")),
@@ -148,6 +156,7 @@ constraints: {sites: [paris-edge]}
     assert!(!waiting["reasons"].as_array().is_none_or(Vec::is_empty), "{waiting}");
     let cut_link = link(demo, "fra-par");
     assert!(int(&cut_link["age_ms"]) > 5_000, "no reply has come over a cut link: {cut_link}");
+    assert_eq!(passed(demo, &cut), silent, "bytes have passed a cut link");
 
     for id in cut {
         demo.cli.demo(&["wan", "heal", id]);

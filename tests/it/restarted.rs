@@ -21,9 +21,8 @@ fn an_interrupted_federation_goes_on_at_its_next_start() {
     cli.wait(&service, "running", "60s");
     cli.wait(&training, "running", "60s");
     assert!(!processes::of_order(&service).is_empty(), "a service that runs has processes");
-    cli.demo(&["wan", "set", "hk-sg", "--latency", "30ms"]);
 
-    let home = demo.interrupt(secs(20));
+    let home = demo.interrupt(secs(30));
     let folder = home.data();
     let left: Vec<_> = processes::of_folder(&folder).into_iter().map(|p| format!("{} {}", p.pid, p.command)).collect();
     assert!(left.is_empty(), "an interrupt left processes: {left:?}");

@@ -116,12 +116,16 @@ impl Client {
                 return Ok(Value::Null);
             }
             return serde_json::from_slice(&body).map_err(|_| {
-                Failure::last(CliError::Failed(format!("{} did not answer with JSON: is it an orchestrator?", self.url())))
+                Failure::last(CliError::Failed(format!(
+                    "{} did not answer with JSON: is it an orchestrator?",
+                    self.url()
+                )))
             });
         }
         let text = String::from_utf8_lossy(&body);
         let problem = serde_json::from_str(&text).unwrap_or_else(|_| Problem::bare(status.as_u16(), &text));
-        let busy = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::CONFLICT);
+        let busy =
+            matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::CONFLICT);
         let again = retry.filter(|_| busy).map(Duration::from_secs);
         Err(Failure { error: CliError::Problem(Box::new(problem)), again })
     }

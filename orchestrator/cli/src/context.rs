@@ -51,7 +51,8 @@ impl Asked {
     /// `url` is that of the command line, which goes before the environment's.
     pub fn new(context: Option<String>, url: Option<String>) -> Self {
         let set = |name| std::env::var(name).ok().filter(|v| !v.is_empty());
-        let home = set("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")));
+        let home =
+            set("XDG_CONFIG_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")));
         Self {
             context,
             url: url.or_else(|| set("RHUMB_URL")),
@@ -66,7 +67,8 @@ impl Asked {
         let known = contexts(self.config.as_deref())?;
         let named = |name: &str| {
             let names: Vec<_> = known.contexts.keys().map(String::as_str).collect();
-            let remedy = if names.is_empty() { "there are none".to_owned() } else { format!("known are {}", names.join(", ")) };
+            let remedy =
+                if names.is_empty() { "there are none".to_owned() } else { format!("known are {}", names.join(", ")) };
             let file = self.config.as_ref().map_or_else(String::new, |f| format!(" in {}", f.display()));
             let missing = || CliError::Usage(format!("context {name} does not exist{file}: {remedy}"));
             known.contexts.get(name).cloned().ok_or_else(missing)?.with_token()
@@ -147,7 +149,12 @@ mod tests {
             Self { folder }
         }
 
-        fn ask(&self, context: Option<&str>, url: Option<&str>, token: Option<&str>) -> Result<(String, Option<String>), CliError> {
+        fn ask(
+            &self,
+            context: Option<&str>,
+            url: Option<&str>,
+            token: Option<&str>,
+        ) -> Result<(String, Option<String>), CliError> {
             let asked = Asked {
                 context: context.map(str::to_owned),
                 url: url.map(str::to_owned),
@@ -171,7 +178,10 @@ mod tests {
         assert_eq!(world.ask(None, Some("http://localhost:7070/"), None).unwrap(), demo);
         assert_eq!(world.ask(None, None, Some("mine")).unwrap(), pair("http://127.0.0.1:7070", "mine"));
         assert_eq!(world.ask(Some("prod"), None, Some("mine")).unwrap(), pair("https://rhumb.example", "of-prod"));
-        assert_eq!(world.ask(None, Some("https://rhumb.example"), None).unwrap(), pair("https://rhumb.example", "of-prod"));
+        assert_eq!(
+            world.ask(None, Some("https://rhumb.example"), None).unwrap(),
+            pair("https://rhumb.example", "of-prod")
+        );
         assert_eq!(world.ask(None, Some("http://10.0.0.1:1"), None).unwrap(), pair("http://10.0.0.1:1", ""));
     }
 

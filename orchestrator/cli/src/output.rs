@@ -58,38 +58,67 @@ impl Output {
 
     /// The value itself for programs, `table` for people.
     pub fn show<T: Serialize>(&self, value: &T, table: impl FnOnce(&Self) -> String) -> Result<(), CliError> {
-        let text = match self.format() {
-            Format::Table => table(self),
-            Format::Json => json(value)?,
-            Format::Yaml => yaml(value)?,
-        };
-        write(&text);
+        match self.format() {
+            Format::Table => self.tell(&table(self)),
+            Format::Json => write(&json(value)?),
+            Format::Yaml => write(&yaml(value)?),
+        }
         Ok(())
     }
 
     /// One of a series: a line of JSON, a YAML document, or a line for people.
     pub fn item<T: Serialize>(&self, value: &T, line: impl FnOnce(&Self) -> String) -> Result<(), CliError> {
         match self.format() {
-            Format::Table => write(&line(self)),
+            Format::Table => self.tell(&line(self)),
             Format::Json => write(&serde_json::to_string(value).map_err(anyhow::Error::from)?),
             Format::Yaml => write(&format!("---\n{}", yaml(value)?)),
         }
         Ok(())
     }
 
+    /// Writes a text for people, its marks turned into colours.
+    pub fn tell(&self, text: &str) {
+        if self.colour { write(&coloured(text)) } else { write(text) }
+    }
+
     pub fn paint(&self, paint: Paint, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
         }
-        let code = match paint {
-            Paint::Good => "32",
-            Paint::Warn => "33",
-            Paint::Bad => "31",
-            Paint::Dim => "2",
-            Paint::Bold => "1",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        format!("{}{text}{PLAIN}", paint.mark())
     }
+}
+
+/// Ends a colour. Colours are marked by invisible characters, which take no room in a table, until they are told.
+const PLAIN: char = '\u{2060}';
+
+impl Paint {
+    const ALL: [Self; 5] = [Self::Good, Self::Warn, Self::Bad, Self::Dim, Self::Bold];
+
+    fn mark(self) -> char {
+        match self {
+            Self::Good => '\u{2064}',
+            Self::Warn => '\u{206a}',
+            Self::Bad => '\u{2061}',
+            Self::Dim => '\u{2062}',
+            Self::Bold => '\u{2063}',
+        }
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Self::Good => "\u{1b}[32m",
+            Self::Warn => "\u{1b}[33m",
+            Self::Bad => "\u{1b}[31m",
+            Self::Dim => "\u{1b}[2m",
+            Self::Bold => "\u{1b}[1m",
+        }
+    }
+}
+
+fn coloured(text: &str) -> String {
+    let painted = Paint::ALL.iter().fold(text.to_owned(), |text, paint| text.replace(paint.mark(), paint.code()));
+    painted.replace(PLAIN, "\u{1b}[0m")
 }
 
 pub fn json<T: Serialize>(value: &T) -> Result<String, CliError> {
@@ -103,7 +132,7 @@ pub fn yaml<T: Serialize>(value: &T) -> Result<String, CliError> {
 /// Rows under a header; a column whose header ends in `>` stands to the right.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.iter().map(|h| h.trim_end_matches('>')));
     for row in rows {
         table.add_row(row);
@@ -164,6 +193,14 @@ mod tests {
     fn columns_align_and_nothing_trails() {
         let shown = table(&["NAME", "N>"], [vec!["a".into(), "1".into()], vec!["long".into(), "100".into()]]);
         assert_eq!(shown, "NAME    N\na       1\nlong  100");
+    }
+
+    #[test]
+    fn colours_take_no_room_in_a_table() {
+        let painter = Output { asked: None, colour: true };
+        let rows = [vec![painter.paint(Paint::Bad, "no"), "x".into()], vec!["yes".into(), "y".into()]];
+        let shown = coloured(&table(&["IS", "OF"], rows));
+        assert_eq!(shown, "IS   OF\n\u{1b}[31mno\u{1b}[0m   x\nyes  y");
     }
 
     #[test]

@@ -19,9 +19,11 @@ use std::{
 };
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  rhumb place --federation deploy/demo/federation.yaml --order examples/pipeline.yaml -o json\n  \
+#[command(
+    after_help = "Examples:\n  rhumb place --federation deploy/demo/federation.yaml --order examples/pipeline.yaml -o json\n  \
                         rhumb place --federation view.yaml --order a.yaml b.yaml --at 2026-12-01T09:00:00Z\n\n\
-                        Prints JSON where standard output is no terminal.")]
+                        Prints JSON where standard output is no terminal."
+)]
 pub struct PlaceArgs {
     /// Federation file, or a view that `order explain --export` wrote
     #[arg(long, value_name = "FILE")]

@@ -77,7 +77,9 @@ fn check(mut entries: Vec<Entry>, view: View, policy: &Policy) -> Vec<Value> {
         let request = Request::new(order, at.unwrap_or(plan.start));
         let found = audit(plan, &request, &left, policy);
         violations.extend(
-            found.iter().map(|v| json!({ "invariant": v.invariant, "detail": format!("{}: {}", order.name, v.detail) })),
+            found
+                .iter()
+                .map(|v| json!({ "invariant": v.invariant, "detail": format!("{}: {}", order.name, v.detail) })),
         );
         match apply(&left, plan, order) {
             Ok(next) => left = next,
@@ -111,7 +113,9 @@ fn entries(document: &Value, orders: &[Order]) -> Result<Vec<Entry>, CliError> {
         let order = match value.get("order") {
             Some(order) => Order::from_value(order.clone()).map_err(|e| wrong(format!("order {index}: {e}")))?,
             None => orders.get(index).cloned().ok_or_else(|| {
-                wrong(format!("plan {index} comes without its order: give the orders with --order, in the plans' order"))
+                wrong(format!(
+                    "plan {index} comes without its order: give the orders with --order, in the plans' order"
+                ))
             })?,
         };
         let at = value.get("at").and_then(Value::as_str).map(str::parse).transpose();

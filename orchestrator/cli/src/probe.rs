@@ -9,7 +9,10 @@ use crate::{
 use clap::Subcommand;
 use rhumb_model::Span;
 use rhumb_probe::{Mode, ProbeError, SendConfig, SendSummary, read_key, reflect, send};
-use std::{path::{Path, PathBuf}, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Subcommand)]

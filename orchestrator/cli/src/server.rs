@@ -1,6 +1,9 @@
 //! `rhumb server`: the orchestrator.
 
-use crate::{exit::{CliError, Exit}, files, telemetry};
+use crate::{
+    exit::{CliError, Exit},
+    files, telemetry,
+};
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
@@ -17,13 +20,18 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
-use tokio::{net::TcpListener, signal::unix::{SignalKind, signal}};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
 use tokio_util::sync::CancellationToken;
 
 const UPKEEP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rhumb server --config /etc/rhumb/server.yaml\n\nRelative paths in the file count from the working folder.")]
+#[command(
+    after_help = "Example:\n  rhumb server --config /etc/rhumb/server.yaml\n\nRelative paths in the file count from the working folder."
+)]
 pub struct ServerArgs {
     /// Configuration, YAML or JSON
     #[arg(long, value_name = "FILE")]
@@ -51,7 +59,12 @@ pub fn main(args: &ServerArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-async fn run(config: ServerConfig, base: Base, address_file: Option<&Path>, stop: CancellationToken) -> anyhow::Result<()> {
+async fn run(
+    config: ServerConfig,
+    base: Base,
+    address_file: Option<&Path>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     let listen = config.listen;
     let listener = TcpListener::bind(listen)
         .await
@@ -99,7 +112,11 @@ async fn put_tokens(store: &AnyStore, entries: &[TokenEntry]) -> anyhow::Result<
         let text = std::fs::read_to_string(&entry.file)
             .with_context(|| format!("cannot read the token file {}", entry.file.display()))?;
         let token = text.trim();
-        anyhow::ensure!(token.len() >= 32, "the token in {} is too short: use at least 32 characters", entry.file.display());
+        anyhow::ensure!(
+            token.len() >= 32,
+            "the token in {} is too short: use at least 32 characters",
+            entry.file.display()
+        );
         let kind = match entry.kind {
             TokenKindEntry::Tenant => TokenKind::Tenant,
             TokenKindEntry::Admin => TokenKind::Admin,

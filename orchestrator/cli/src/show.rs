@@ -88,7 +88,8 @@ fn seconds(at: Timestamp) -> String {
 /// An instant of today as a clock time with milliseconds.
 pub fn clock(value: &Value, pointer: &str) -> String {
     let found = value.pointer(pointer).and_then(Value::as_str);
-    let shown = |t: &str| t.parse::<Timestamp>().map_or_else(|_| t.to_owned(), |at| at.strftime("%H:%M:%S%.3f").to_string());
+    let shown =
+        |t: &str| t.parse::<Timestamp>().map_or_else(|_| t.to_owned(), |at| at.strftime("%H:%M:%S%.3f").to_string());
     or_dash(found.map(shown))
 }
 
@@ -116,7 +117,12 @@ pub fn assignments(plan: &Value) -> Vec<String> {
                 "-" => String::new(),
                 model => format!(" x {} {model}", text(a, "/devices_per_replica")),
             };
-            lines.push(format!("{} {}{devices} at {}", text(component, "/name"), text(a, "/replicas"), text(a, "/site")));
+            lines.push(format!(
+                "{} {}{devices} at {}",
+                text(component, "/name"),
+                text(a, "/replicas"),
+                text(a, "/site")
+            ));
         }
     }
     lines
@@ -203,6 +209,9 @@ mod tests {
     fn a_reason_says_what_is_short_of_what() {
         let r = json!({"reason": "latency", "flow": 1, "needed": "5ms", "free": "8.526ms at the least"});
         assert_eq!(reason(&r), "latency on flow 1: needed 5ms, free 8.526ms at the least");
-        assert_eq!(reason(&json!({"reason": "model", "needed": "H100", "free": "none"})), "model: needed H100, free none");
+        assert_eq!(
+            reason(&json!({"reason": "model", "needed": "H100", "free": "none"})),
+            "model: needed H100, free none"
+        );
     }
 }

@@ -41,9 +41,9 @@ pub fn start(role: &'static str) -> anyhow::Result<Telemetry> {
     };
     let exported = set("OTEL_EXPORTER_OTLP_ENDPOINT").or_else(|| set("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")).is_some();
     let provider = if exported { Some(exporter(role)?) } else { None };
-    let spans = provider.as_ref().map(|provider| {
-        tracing_opentelemetry::layer().with_tracer(provider.tracer("rhumb")).with_filter(traced)
-    });
+    let spans = provider
+        .as_ref()
+        .map(|provider| tracing_opentelemetry::layer().with_tracer(provider.tracer("rhumb")).with_filter(traced));
     tracing_subscriber::registry().with(lines).with(spans).try_init()?;
     Ok(Telemetry(provider))
 }

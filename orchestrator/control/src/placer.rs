@@ -42,7 +42,8 @@ impl<S: Store> Desk<S> {
         for order in live {
             match order.state {
                 OrderState::Acknowledged | OrderState::Pending => waiting.push(order),
-                OrderState::Held if order.saga.is_none() => self.begin_if_due(order).await?,
+                // held for later, or a stop came between the reservation and the saga's first record
+                OrderState::Held | OrderState::InProgress if order.saga.is_none() => self.begin_if_due(order).await?,
                 _ => {}
             }
         }

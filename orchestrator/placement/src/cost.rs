@@ -35,6 +35,7 @@ const EDGES: usize = 4_096;
 
 /// What the replicas of a component at one site cost.
 pub(crate) struct Bill {
+    site: usize,
     tariff: Rc<RefCell<Tariff>>,
     /// Micro-units per hour at factor 1.
     price: Ratio,
@@ -102,7 +103,7 @@ impl<'p, 'a> Compute<'p, 'a> {
                 let tariff = problem.tariff(stand.site);
                 compute.flat &= tariff.borrow().is_flat();
                 compute.sites.push(stand.site);
-                compute.bills.push(Bill { tariff, price, hours });
+                compute.bills.push(Bill { site: stand.site, tariff, price, hours });
             }
         }
         compute.sites.sort_unstable();
@@ -191,12 +192,11 @@ impl<'p, 'a> Compute<'p, 'a> {
         Some((Terms { total, compute, path, transfer, time, lateness }, Times { start: *start, finish }))
     }
 
-    /// No start costs less, whatever the legs: compute at its lowest factor, rounded down.
+    /// No start costs less, whatever the legs: each replica's least, rounded down.
     pub fn least(&self) -> Option<i128> {
         let mut sum = Ratio::from_integer(0);
         for bill in &self.bills {
-            let lowest = bill.tariff.borrow().lowest();
-            sum = sum.checked_add(&bill.price.checked_mul(&bill.hours)?.checked_mul(&lowest)?)?;
+            sum = sum.checked_add(&bill.price.checked_mul(&self.problem.least(bill.site, &bill.hours)?)?)?;
         }
         Some(sum.checked_div(&Ratio::from_integer(HOUR))?.floor().to_integer())
     }

@@ -6,8 +6,10 @@
 
 use crate::network::{Direction, Network, Price};
 use std::{
+    cell::OnceCell,
     cmp::{Ordering, Reverse},
     collections::BinaryHeap,
+    rc::Rc,
 };
 
 /// What a leg asks of every link.
@@ -33,18 +35,26 @@ impl Ask<'_> {
 pub(crate) struct Tree {
     /// (price, links) of the cheapest way, fewest links on a tie.
     pub cheapest: Vec<Option<(i128, u32)>>,
-    /// Latency of the quickest way, in microseconds.
-    pub quickest: Vec<Option<u64>>,
+    quickest: OnceCell<Vec<Option<u64>>>,
+    roots: Rc<[u32]>,
 }
 
 impl Tree {
-    pub fn new(net: &Network, ask: &Ask, roots: &[u32]) -> Self {
-        let cheapest = distances(net, ask, roots, (0_i128, 0_u32), |(cost, links), edge| {
+    pub fn new(net: &Network, ask: &Ask, roots: &Rc<[u32]>) -> Self {
+        let zero = roots.iter().map(|r| (*r, (0_i128, 0_u32)));
+        let cheapest = distances(net, ask, zero, |(cost, links), edge| {
             Some((cost.checked_add(ask.price.of(&net.edges[edge as usize]))?, links + 1))
         });
-        let quickest =
-            distances(net, ask, roots, 0_u64, |latency, edge| latency.checked_add(net.edges[edge as usize].latency));
-        Self { cheapest, quickest }
+        Self { cheapest, quickest: OnceCell::new(), roots: Rc::clone(roots) }
+    }
+
+    /// Latency of the quickest way from `point`, in microseconds; `ask` is the one that the tree was made with.
+    pub fn quickest(&self, net: &Network, ask: &Ask, point: u32) -> Option<u64> {
+        let all = self.quickest.get_or_init(|| {
+            let zero = self.roots.iter().map(|r| (*r, 0_u64));
+            distances(net, ask, zero, |latency, edge| latency.checked_add(net.edges[edge as usize].latency))
+        });
+        all[point as usize]
     }
 
     fn is_root(&self, point: u32) -> bool {
@@ -52,19 +62,27 @@ impl Tree {
     }
 }
 
-/// Dijkstra from the roots, against the walk. A sum that overflows is no path.
+/// For every point the least of: a root's own cost, and the way to it at `weight` for each unit of price.
+pub(crate) fn potential(net: &Network, ask: &Ask, roots: &[(u32, i128)], weight: i128) -> Vec<Option<i128>> {
+    distances(net, ask, roots.iter().copied(), |cost, edge| {
+        cost.checked_add(ask.price.of(&net.edges[edge as usize]).checked_mul(weight)?)
+    })
+}
+
+/// Dijkstra from the roots and their first distances, against the walk. A sum that overflows is no path.
 fn distances<D: Copy + Ord>(
     net: &Network,
     ask: &Ask,
-    roots: &[u32],
-    zero: D,
+    roots: impl Iterator<Item = (u32, D)>,
     add: impl Fn(D, u32) -> Option<D>,
 ) -> Vec<Option<D>> {
     let mut best: Vec<Option<D>> = vec![None; net.points()];
     let mut heap = BinaryHeap::new();
-    for root in roots {
-        best[*root as usize] = Some(zero);
-        heap.push(Reverse((zero, *root)));
+    for (root, first) in roots {
+        if best[root as usize].is_none_or(|known| first < known) {
+            best[root as usize] = Some(first);
+            heap.push(Reverse((first, root)));
+        }
     }
     let back = ask.walk.reverse();
     while let Some(Reverse((distance, point))) = heap.pop() {
@@ -136,12 +154,19 @@ pub(crate) fn routes(
 ) -> Vec<Route> {
     let mut found: Vec<Route> = Vec::new();
     let mut limit = bound.unwrap_or(u64::MAX);
-    let mut search =
-        Search { net, ask, tree, labels: Vec::new(), at: vec![Vec::new(); net.points()], heap: BinaryHeap::new() };
+    let mut search = Search {
+        net,
+        ask,
+        tree,
+        labels: Vec::new(),
+        at: vec![Vec::new(); net.points()],
+        heap: BinaryHeap::new(),
+        timed: bound.is_some() || wanted == Wanted::Front,
+    };
     search.push(start, NONE, NONE, limit, (0, 0, 0));
     while let Some(Reverse((.., index))) = search.heap.pop() {
         let label = search.labels[index as usize];
-        let remaining = tree.quickest[label.point as usize].unwrap_or(u64::MAX);
+        let remaining = search.left(label.point).unwrap_or(u64::MAX);
         if label.beaten || label.latency.checked_add(remaining).is_none_or(|l| l > limit) {
             continue;
         }
@@ -182,13 +207,15 @@ struct Search<'a> {
     labels: Vec<Label>,
     at: Vec<Vec<u32>>,
     heap: BinaryHeap<Reverse<Key>>,
+    /// Whether latency decides anything.
+    timed: bool,
 }
 
 impl Search<'_> {
     /// Adds a label unless one at the same point is as good in everything; of equals the smaller link ids stay.
     fn push(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i128, u32, u64)) {
         let (Some((cost_left, links_left)), Some(latency_left)) =
-            (self.tree.cheapest[point as usize], self.tree.quickest[point as usize])
+            (self.tree.cheapest[point as usize], self.left(point))
         else {
             return;
         };
@@ -226,6 +253,11 @@ impl Search<'_> {
         self.heap.push(Reverse((estimate, links + links_left, links, index)));
     }
 
+    /// Latency that remains from a point at the least; where no bound is set and only the price counts, none.
+    fn left(&self, point: u32) -> Option<u64> {
+        if self.timed { self.tree.quickest(self.net, self.ask, point) } else { Some(0) }
+    }
+
     /// The label's edges in the path's own order.
     fn sequence(&self, index: u32) -> Vec<u32> {
         let mut edges = Vec::new();
@@ -253,7 +285,8 @@ pub(crate) fn alternatives(
 ) -> (Vec<Route>, bool) {
     let limit = bound.unwrap_or(u64::MAX);
     let mut found = Vec::new();
-    let mut search = Search { net, ask, tree, labels: Vec::new(), at: Vec::new(), heap: BinaryHeap::new() };
+    let mut search =
+        Search { net, ask, tree, labels: Vec::new(), at: Vec::new(), heap: BinaryHeap::new(), timed: bound.is_some() };
     search.push_any(start, NONE, NONE, limit, (0, 0, 0));
     let mut opened = 0;
     while let Some(Reverse((.., index))) = search.heap.pop() {
@@ -293,7 +326,7 @@ pub(crate) fn alternatives(
 impl Search<'_> {
     fn push_any(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i128, u32, u64)) {
         let (Some((cost_left, links_left)), Some(latency_left)) =
-            (self.tree.cheapest[point as usize], self.tree.quickest[point as usize])
+            (self.tree.cheapest[point as usize], self.left(point))
         else {
             return;
         };

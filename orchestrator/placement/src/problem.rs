@@ -124,7 +124,10 @@ pub(crate) struct Problem<'a> {
     pub budget: Option<Ratio>,
     /// Openings of the order's own window have factor 0 here.
     pub window: Option<RefCell<Tariff>>,
-    tariffs: RefCell<HashMap<usize, Rc<RefCell<Tariff>>>>,
+    /// Tariffs of sites with windows, equal ones shared, by site.
+    tariffs: Vec<Rc<RefCell<Tariff>>>,
+    /// Least integral of the factor, by tariff and hours.
+    least: RefCell<HashMap<(*const RefCell<Tariff>, Ratio), Option<Ratio>>>,
     /// By edge: allowed for a plain and for an encrypted flow.
     allowed: [Vec<bool>; 2],
     trees: RefCell<HashMap<TreeKey, Rc<Tree>>>,
@@ -186,7 +189,8 @@ impl<'a> Problem<'a> {
             late,
             budget,
             window,
-            tariffs: RefCell::default(),
+            tariffs: tariffs(view, request.submit),
+            least: RefCell::default(),
             allowed,
             trees: RefCell::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
@@ -214,11 +218,27 @@ impl<'a> Problem<'a> {
 
     /// The price windows of a site.
     pub fn tariff(&self, site: usize) -> Rc<RefCell<Tariff>> {
-        let mut tariffs = self.tariffs.borrow_mut();
-        let tariff = tariffs.entry(site).or_insert_with(|| {
-            Rc::new(RefCell::new(Tariff::new(&self.view.sites[site].site.prices, self.request.submit)))
-        });
-        Rc::clone(tariff)
+        Rc::clone(&self.tariffs[site])
+    }
+
+    /// No run of this length at the site has a lower integral of the price factor; exact where the start is known.
+    pub fn least(&self, site: usize, length: &Ratio) -> Option<Ratio> {
+        let tariff = &self.tariffs[site];
+        if tariff.borrow().is_flat() {
+            return tariff.borrow_mut().least(length);
+        }
+        let key = (Rc::as_ptr(tariff), *length);
+        if let Some(known) = self.least.borrow().get(&key) {
+            return *known;
+        }
+        let terms = &self.request.order.terms;
+        let staged = self.streams.iter().any(|s| s.span == Span::Inbound);
+        let waits = self.window.is_some() || (self.deadline.is_some() && terms.value_per_hour.is_none());
+        let mut tariff = tariff.borrow_mut();
+        let least =
+            if staged || waits { tariff.least(length) } else { tariff.integral(&Ratio::from_integer(0), length) };
+        self.least.borrow_mut().insert(key, least);
+        least
     }
 
     /// What a stream at `kbps` asks of links. `None`: no link carries that rate.
@@ -270,6 +290,28 @@ fn part<'a>(view: &'a View, request: Request<'a>, relax: Relax, index: usize, de
         spread_site: component.place.spread == Some(Spread::Site),
     }
 }
+
+/// The sites' tariffs; sites with the same windows share one.
+fn tariffs(view: &View, submit: jiff::Timestamp) -> Vec<Rc<RefCell<Tariff>>> {
+    let mut known: Vec<(&[rhumb_model::price::PriceWindow], Rc<RefCell<Tariff>>)> = Vec::new();
+    let tariff = |site: &'_ rhumb_federation::ViewSite| -> Rc<RefCell<Tariff>> {
+        Rc::new(RefCell::new(Tariff::new(&site.site.prices, submit)))
+    };
+    let mut list = Vec::with_capacity(view.sites.len());
+    for site in &view.sites {
+        let windows = site.site.prices.windows.as_slice();
+        let same = known.iter().take(SHARED).find(|(w, _)| *w == windows).map(|(_, t)| Rc::clone(t));
+        list.push(same.unwrap_or_else(|| {
+            let new = tariff(site);
+            known.push((windows, Rc::clone(&new)));
+            new
+        }));
+    }
+    list
+}
+
+/// Different tariffs that are compared with, at most: beyond that comparing costs more than it saves.
+const SHARED: usize = 32;
 
 /// Whether each link may be taken, by edge ordinal.
 fn allowed(

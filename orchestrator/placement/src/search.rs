@@ -5,8 +5,8 @@
 //! budget of nodes ends, what was left unexplored gives the lower bound that is reported.
 
 use crate::{
-    bound::{self, Bounded},
-    problem::{Problem, Span},
+    bound::{self, Bounded, Bounds},
+    problem::{Place, Problem, Span},
     room::{self, Want},
     settle::{self, Best, Placed, Solution},
 };
@@ -68,7 +68,7 @@ impl Totals {
         let possible = problem.parts.iter().all(|p| p.fewest <= p.most);
         // more replicas only help where they divide what a flow asks of links
         let divides = |part: usize| {
-            let this = crate::problem::Place::Part(part);
+            let this = Place::Part(part);
             problem.streams.iter().any(|s| (s.from == this) != (s.to == this))
         };
         let spare = problem
@@ -118,28 +118,45 @@ impl Iterator for Totals {
     }
 }
 
+/// What the components placed so far cost at the least.
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    /// Micro-units without what hangs on stands: of whole components, with the legs between them.
+    each: i128,
+    bill: i128,
+    /// Nanoseconds.
+    hours: Ratio,
+    inbound: i128,
+}
+
 struct Search<'s, 'a> {
     problem: &'s Problem<'a>,
     totals: &'s [u32],
     force: Option<(usize, usize)>,
     stands: Vec<Vec<Bounded>>,
-    /// By part: least bound of the stands from an index on.
+    parent: Vec<Option<usize>>,
+    /// By part: least `order` and least bill of the stands from an index on.
     low: Vec<Vec<i128>>,
     low_bill: Vec<Vec<i128>>,
-    /// By part: least of it and all later parts, (with time, bill).
-    later: Vec<(i128, i128)>,
-    /// No part takes less, in nanoseconds.
-    shortest: Ratio,
+    /// By part: least of it and all later parts that hang on none before them.
+    later: Vec<i128>,
+    later_bill: Vec<i128>,
+    constant: i128,
     /// By part: (index into `stands`, replicas).
     chosen: Vec<Vec<(usize, u32)>>,
+    /// By part that is being placed: the sum of those before it.
+    sums: Vec<Sum>,
+    /// By part that is being placed: what parts from it on cost where they hang on those before it.
+    hanging: Vec<i128>,
     packed: BTreeMap<(usize, Vec<(usize, usize, u32)>), bool>,
 }
 
 impl<'s, 'a> Search<'s, 'a> {
     fn new(problem: &'s Problem<'a>, totals: &'s [u32], force: Option<(usize, usize)>) -> Option<Self> {
-        let mut stands: Vec<Vec<Bounded>> = Vec::new();
+        let Bounds { mut stands, parent, constant } = Bounds::new(problem, totals)?;
+        let mut shortest = Ratio::from_integer(0);
         for (part, n) in totals.iter().enumerate() {
-            let mut list = bound::bounded(problem, part, *n);
+            let list = &mut stands[part];
             if let Some((_, site)) = force.filter(|(p, _)| *p == part) {
                 list.sort_by_key(|b| b.site != site);
                 if list.first().is_none_or(|b| b.site != site) {
@@ -150,7 +167,7 @@ impl<'s, 'a> Search<'s, 'a> {
             if room < u64::from(*n) {
                 return None;
             }
-            stands.push(list);
+            shortest = shortest.max(list.iter().map(|b| b.hours).min()?);
         }
         let suffix = |of: fn(&Bounded) -> i128| -> Vec<Vec<i128>> {
             let least = |list: &Vec<Bounded>| {
@@ -160,52 +177,54 @@ impl<'s, 'a> Search<'s, 'a> {
             };
             stands.iter().map(least).collect()
         };
-        let (low, low_bill) = (suffix(|b| b.each), suffix(|b| b.bill));
+        let (low, low_bill) = (suffix(|b| b.order), suffix(|b| b.bill));
+        let parts = totals.len();
         let mut search = Self {
             problem,
             totals,
             force,
             stands,
+            parent,
             low,
             low_bill,
-            later: vec![(0, 0); totals.len() + 1],
-            shortest: Ratio::from_integer(0),
-            chosen: vec![Vec::new(); totals.len()],
+            later: vec![0; parts + 1],
+            later_bill: vec![0; parts + 1],
+            constant: constant.iter().sum(),
+            chosen: vec![Vec::new(); parts],
+            sums: vec![Sum { each: 0, bill: 0, hours: shortest, inbound: 0 }],
+            hanging: vec![0],
             packed: BTreeMap::new(),
         };
-        for part in (0..totals.len()).rev() {
-            let (each, bill) = search.fill(part, 0, totals[part])?;
-            let (e, b) = search.later[part + 1];
-            search.later[part] = (e + each, b + bill);
-            let quick = search.stands[part].iter().map(|b| b.hours).min()?;
-            search.shortest = search.shortest.max(quick);
+        for part in (0..parts).rev() {
+            let least = search.fill(part, 0, totals[part])?;
+            let alone = if search.parent[part].is_none() { least } else { 0 };
+            search.later[part] = search.later[part + 1] + alone;
+            let bill = search.low_bill[part][0].saturating_mul(i128::from(totals[part]));
+            search.later_bill[part] = search.later_bill[part + 1] + bill;
         }
         Some(search)
     }
 
     /// Least cost of `left` replicas on the stands from `index` on; `None`: no room.
-    fn fill(&self, part: usize, index: usize, left: u32) -> Option<(i128, i128)> {
+    fn fill(&self, part: usize, index: usize, left: u32) -> Option<i128> {
         if left == 0 {
-            return Some((0, 0));
+            return Some(0);
         }
         let list = &self.stands[part];
-        let sorted = self.force.is_none_or(|(p, _)| p != part);
-        let lone = list.get(index)?;
-        if !sorted || lone.room >= left {
-            let room: u64 =
-                if sorted { u64::from(lone.room) } else { list[index..].iter().map(|b| u64::from(b.room)).sum() };
-            return (room >= u64::from(left)).then_some((
-                self.low[part][index].saturating_mul(i128::from(left)),
-                self.low_bill[part][index].saturating_mul(i128::from(left)),
-            ));
+        let first = list.get(index)?;
+        let least = self.low[part][index].saturating_mul(i128::from(left));
+        if first.room >= left {
+            return Some(least);
         }
+        // a forced part is not in order of cost
+        let sorted = self.force.is_none_or(|(p, _)| p != part);
         let (mut sum, mut rest) = (0_i128, left);
         for b in &list[index..] {
             let n = b.room.min(rest);
-            sum = sum.saturating_add(b.each.saturating_mul(i128::from(n)));
+            sum = sum.saturating_add(b.order.saturating_mul(i128::from(n)));
             rest -= n;
             if rest == 0 {
-                return Some((sum, self.low_bill[part][index].saturating_mul(i128::from(left))));
+                return Some(if sorted { sum } else { least });
             }
         }
         None
@@ -223,8 +242,19 @@ impl<'s, 'a> Search<'s, 'a> {
     /// Places `left` replicas of a component on its stands from `index` on.
     fn stand(&mut self, part: usize, index: usize, left: u32, best: &mut Best) {
         if left == 0 {
-            if self.whole(part) {
-                self.part(part + 1, best);
+            if self.whole(part)
+                && let Some((sum, hanging)) = self.close(part)
+            {
+                self.sums.push(sum);
+                self.hanging.push(hanging);
+                if self
+                    .bound(part + 1, 0, self.totals.get(part + 1).copied().unwrap_or(0))
+                    .is_some_and(|b| !best.beats(b))
+                {
+                    self.part(part + 1, best);
+                }
+                self.sums.pop();
+                self.hanging.pop();
             }
             return;
         }
@@ -251,7 +281,6 @@ impl<'s, 'a> Search<'s, 'a> {
                 if self.fits(site)
                     && let Some(bound) = self.bound(part, at + 1, left - n)
                     && !best.beats(bound)
-                    && !self.late()
                     && best.open(bound)
                 {
                     self.stand(part, at + 1, left - n, best);
@@ -270,16 +299,13 @@ impl<'s, 'a> Search<'s, 'a> {
         self.stands[part].iter().filter(|b| b.site == site).count() == 1
     }
 
-    fn used_sites(&self) -> BTreeSet<usize> {
-        self.chosen
-            .iter()
-            .zip(&self.stands)
-            .flat_map(|(list, stands)| list.iter().map(|(s, _)| stands[*s].site))
-            .collect()
-    }
-
     fn sites(&self, part: usize) -> BTreeSet<usize> {
         self.chosen[part].iter().map(|(s, _)| self.stands[part][*s].site).collect()
+    }
+
+    fn tied(&self, part: usize, other: usize) -> bool {
+        let (this, that) = (self.problem.parts[part].component, self.problem.parts[other].component);
+        this.place.colocate.contains(&that.name) || that.place.colocate.contains(&this.name)
     }
 
     /// Whether the component may use the site beside those it and others use.
@@ -289,39 +315,19 @@ impl<'s, 'a> Search<'s, 'a> {
         if (this.one_site && !self.chosen[part].is_empty() && !here) || (this.spread_site && here) {
             return false;
         }
-        let colocated = |other: usize| {
-            let that = &self.problem.parts[other];
-            this.component.place.colocate.contains(&that.component.name)
-                || that.component.place.colocate.contains(&this.component.name)
-        };
-        if (0..part).any(|other| colocated(other) && !self.uses(other, site)) {
+        if (0..part).any(|other| self.tied(part, other) && !self.uses(other, site)) {
             return false;
         }
-        match self.problem.request.order.constraints.max_sites {
-            Some(most) => {
-                let mut used = self.used_sites();
-                used.insert(site);
-                used.len() <= most as usize
-            }
-            None => true,
-        }
+        let Some(most) = self.problem.request.order.constraints.max_sites else { return true };
+        let mut used: BTreeSet<usize> = (0..self.totals.len()).flat_map(|p| self.sites(p)).collect();
+        used.insert(site);
+        used.len() <= most as usize
     }
 
     /// Whether a component whose replicas are all placed keeps to its colocation and to the forced site.
     fn whole(&self, part: usize) -> bool {
-        if let Some((p, site)) = self.force
-            && p == part
-            && !self.uses(part, site)
-        {
-            return false;
-        }
-        let this = &self.problem.parts[part];
-        (0..part).all(|other| {
-            let that = &self.problem.parts[other];
-            let tied = this.component.place.colocate.contains(&that.component.name)
-                || that.component.place.colocate.contains(&this.component.name);
-            !tied || self.sites(part) == self.sites(other)
-        })
+        let forced = self.force.is_none_or(|(p, site)| p != part || self.uses(part, site));
+        forced && (0..part).all(|other| !self.tied(part, other) || self.sites(part) == self.sites(other))
     }
 
     /// Whether everything that now stands at the site fits its nodes together.
@@ -348,75 +354,110 @@ impl<'s, 'a> Search<'s, 'a> {
         fits
     }
 
-    /// Hours and staging alone pass a hard deadline.
-    fn late(&self) -> bool {
-        let p = self.problem;
-        let (Some(deadline), None) = (p.deadline, p.late) else { return false };
-        self.longest() + Ratio::from_integer(self.inbound()) > deadline
+    /// What the current component adds to the sum of those before it; `None`: out of range.
+    fn add(&self, part: usize, mut sum: Sum, of: impl Fn(&Bounded) -> i128) -> Option<Sum> {
+        let list = &self.chosen[part];
+        for (i, (at, n)) in list.iter().enumerate() {
+            let b = &self.stands[part][*at];
+            let n = i128::from(*n);
+            let again = list[..i].iter().any(|(s, _)| self.stands[part][*s].site == b.site);
+            let once = if again { 0 } else { b.once };
+            sum.each = sum.each.checked_add(of(b).checked_mul(n)?)?.checked_add(once)?;
+            sum.bill = sum.bill.checked_add(b.bill.checked_mul(n)?)?.checked_add(once)?;
+            sum.hours = sum.hours.max(b.hours);
+            sum.inbound = sum.inbound.max(b.inbound);
+        }
+        Some(sum)
     }
 
-    fn longest(&self) -> Ratio {
-        let hours =
-            self.chosen.iter().zip(&self.stands).flat_map(|(list, stands)| list.iter().map(|(s, _)| stands[*s].hours));
-        hours.max().map_or(self.shortest, |h| h.max(self.shortest))
-    }
-
-    fn inbound(&self) -> i128 {
-        let times = self
-            .chosen
-            .iter()
-            .zip(&self.stands)
-            .flat_map(|(list, stands)| list.iter().map(|(s, _)| stands[*s].inbound));
-        times.max().unwrap_or(0)
+    /// The sum with a component that is wholly placed, with its legs to those before it, and what still hangs on them.
+    fn close(&self, part: usize) -> Option<(Sum, i128)> {
+        let mut sum = self.add(part, self.sums[part], |b| b.each)?;
+        let pairs = self.pairs(part)?;
+        sum.each = sum.each.checked_add(pairs)?;
+        sum.bill = sum.bill.checked_add(pairs)?;
+        let mut hanging = 0_i128;
+        for later in part + 1..self.totals.len() {
+            if let Some(parent) = self.parent[later].filter(|p| *p <= part) {
+                for (at, n) in &self.chosen[parent] {
+                    hanging =
+                        hanging.checked_add(self.stands[parent][*at].hangs[later].checked_mul(i128::from(*n))?)?;
+                }
+            }
+        }
+        Some((sum, hanging))
     }
 
     /// No plan with these choices, and `left` replicas of `part` on its stands from `index` on, totals less.
     /// `None`: there is none.
     fn bound(&self, part: usize, index: usize, left: u32) -> Option<i128> {
-        let (fill, fill_bill) = self.fill(part, index, left)?;
-        let (later, later_bill) = self.later[part + 1];
-        let (mut sum, mut bill) = (fill + later, fill_bill + later_bill);
-        for (p, list) in self.chosen.iter().enumerate() {
-            let mut sites = BTreeSet::new();
-            for (at, n) in list {
-                let b = &self.stands[p][*at];
-                let once = if sites.insert(b.site) { b.once } else { 0 };
-                sum = sum.checked_add(b.each.checked_mul(i128::from(*n))?)?.checked_add(once)?;
-                bill = bill.checked_add(b.bill.checked_mul(i128::from(*n))?)?.checked_add(once)?;
+        let p = self.problem;
+        let parts = self.totals.len();
+        let base = self.sums[part.min(self.sums.len() - 1)];
+        let (sum, fill, fill_bill, hanging, later) = if part == parts {
+            (base, 0, 0, 0, parts)
+        } else {
+            let fill = self.fill(part, index, left)?;
+            let fill_bill = if left == 0 { 0 } else { self.low_bill[part][index].checked_mul(i128::from(left))? };
+            let sum = self.add(part, base, |b| b.order)?;
+            // what hung on those before it is now counted at its own stands
+            let own: i128 = match self.parent[part] {
+                Some(parent) => self.chosen[parent]
+                    .iter()
+                    .map(|(at, n)| self.stands[parent][*at].hangs[part].saturating_mul(i128::from(*n)))
+                    .sum(),
+                None => 0,
+            };
+            // the greater of two bounds: at its own stands alone, or as reached from where its parent stands
+            let placed = self.chosen[part].is_empty() && own > fill;
+            let extra = if placed { own - fill } else { 0 };
+            (sum, fill + extra, fill_bill, self.hanging[part] - own, part + 1)
+        };
+        if let Some(budget) = &p.budget {
+            let bill = sum.bill.checked_add(fill_bill)?.checked_add(self.later_bill[later])?;
+            if Ratio::from_integer(bill) > *budget {
+                return None;
             }
         }
-        let pairs = self.pairs(left == 0, part)?;
-        if let Some(budget) = &self.problem.budget
-            && Ratio::from_integer(bill.checked_add(pairs)?) > *budget
+        let held = sum.hours + Ratio::from_integer(sum.inbound);
+        if let (Some(deadline), None) = (p.deadline, p.late)
+            && held > deadline
         {
             return None;
         }
-        let held = self.longest() + Ratio::from_integer(self.inbound());
-        let time = self.problem.value.checked_mul(&held)?.floor().to_integer();
-        sum.checked_add(pairs)?.checked_add(time)
+        let time = p.value.checked_mul(&held)?.floor().to_integer();
+        [fill, hanging, self.later[later], time, self.constant].iter().try_fold(sum.each, |s, x| s.checked_add(*x))
     }
 
-    /// Least cost of the legs between components that are wholly placed; `None` where there is no path.
-    fn pairs(&self, done: bool, part: usize) -> Option<i128> {
-        use crate::problem::Place;
-        let last = if done { part + 1 } else { part };
+    /// Least cost of the legs between a component that is wholly placed and those before it, and of its own;
+    /// `None` where there is no path.
+    fn pairs(&self, part: usize) -> Option<i128> {
         let mut sum = 0_i128;
-        for stream in self.problem.streams.iter().filter(|s| s.joins_parts()) {
+        for stream in self.problem.streams.iter().filter(|s| s.joins_parts() && s.span == Span::Run) {
             let (Place::Part(a), Place::Part(b)) = (&stream.from, &stream.to) else { continue };
-            if *a >= last || *b >= last || stream.span != Span::Run {
+            if *a.max(b) != part {
                 continue;
             }
-            let divide = if a == b { 1 } else { i128::from(self.totals[*a]) * i128::from(self.totals[*b]) };
-            let counted = |p: usize| {
-                let mut sites = BTreeMap::new();
-                self.chosen[p].iter().for_each(|(s, n)| *sites.entry(self.stands[p][*s].site).or_insert(0_u32) += n);
-                sites
-            };
-            let (from, to) = (counted(*a), counted(*b));
-            for (i, n) in &from {
-                for (j, m) in to.iter().filter(|(j, _)| a != b || *j != i) {
-                    let times = if a == b { 1 } else { i128::from(*n) * i128::from(*m) };
-                    let cost = bound::between(self.problem, stream, *i, *j, self.shortest, divide)?;
+            let own = a == b;
+            let divide = if own { 1 } else { u64::from(self.totals[*a]) * u64::from(self.totals[*b]) };
+            let shortest = self.sums[0].hours;
+            for (i, (s, n)) in self.chosen[*a].iter().enumerate() {
+                let from = self.stands[*a][*s].site;
+                for (j, (t, m)) in self.chosen[*b].iter().enumerate() {
+                    let to = self.stands[*b][*t].site;
+                    // of several models at a site, the self-flow is between sites once
+                    let again = |list: &[(usize, u32)], p: usize, site| {
+                        list.iter().any(|(s, _)| self.stands[p][*s].site == site)
+                    };
+                    if own
+                        && (from == to
+                            || again(&self.chosen[*a][..i], *a, from)
+                            || again(&self.chosen[*b][..j], *b, to))
+                    {
+                        continue;
+                    }
+                    let times = if own { 1 } else { i128::from(*n) * i128::from(*m) };
+                    let cost = bound::between(self.problem, stream, from, to, shortest, divide)?;
                     sum = sum.checked_add(cost.checked_mul(times)?)?;
                 }
             }

@@ -4,7 +4,6 @@ use crate::{
     policy::Request,
     problem::{HOUR, Relax},
     room,
-    window::lowest_factor,
 };
 use num_traits::{CheckedAdd, CheckedDiv, CheckedMul};
 use rhumb_federation::{FreeNodes, View, ViewSite};
@@ -28,8 +27,6 @@ pub(crate) struct Stand<'a> {
     pub hours: Ratio,
     /// Of one replica, in micro-units per hour at factor 1.
     pub price: Ratio,
-    /// No run of one replica costs less, in whole micro-units.
-    pub least: i128,
 }
 
 /// A day: what a service is planned for when its order does not say.
@@ -58,9 +55,7 @@ pub(crate) fn stands<'a>(
             else {
                 return;
             };
-            if let Some(least) = floor_product(&price, &hours, &lowest_factor(&site.site.prices)) {
-                stands.push(Stand { site: index, model, room, hours, price, least });
-            }
+            stands.push(Stand { site: index, model, room, hours, price });
         };
         match &component.need.accelerators {
             None => add(None),
@@ -68,11 +63,6 @@ pub(crate) fn stands<'a>(
         }
     }
     stands
-}
-
-/// Price per hour x hours x factor, rounded down to a micro-unit.
-fn floor_product(price: &Ratio, hours: &Ratio, factor: &Ratio) -> Option<i128> {
-    Some(price.checked_mul(hours)?.checked_mul(factor)?.checked_div(&Ratio::from_integer(HOUR))?.floor().to_integer())
 }
 
 /// Models for sale at the site that the component accepts and that have a rate at its precision.

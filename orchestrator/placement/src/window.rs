@@ -1,5 +1,6 @@
 //! Time of day: price windows integrated exactly over a run, and the openings of an order's own window.
 
+use crate::problem::HOUR;
 use jiff::Timestamp;
 use num_traits::{CheckedAdd, CheckedMul, CheckedSub};
 use rhumb_model::{
@@ -43,6 +44,44 @@ impl Tariff {
     /// No factor is lower.
     pub fn lowest(&self) -> Ratio {
         lowest_factor(&self.book)
+    }
+
+    /// No start gives a lower integral over `length`: whole days cost what any day does, and the rest the least of a
+    /// day's starts. A clock change shifts a run by at most an hour, which is taken off for each that a run may meet.
+    pub fn least(&mut self, length: &Ratio) -> Option<Ratio> {
+        const DAY: i128 = 24 * HOUR;
+        let lowest = self.lowest();
+        if self.is_flat() {
+            return length.checked_mul(&self.pieces[0].1);
+        }
+        let days = (length / Ratio::from_integer(DAY)).floor();
+        let rest = length - days * Ratio::from_integer(DAY);
+        let day = Ratio::from_integer(DAY);
+        let mut least = self.integral(&day, &rest)?;
+        // a least stretch begins or ends at an edge
+        for edge in self.edges(&day, &Ratio::from_integer(2 * DAY)) {
+            let edge = Ratio::from_integer(edge);
+            least = least.min(self.integral(&edge, &rest)?).min(self.integral(&(edge - rest), &rest)?);
+        }
+        let whole = self.integral(&day, &day)?.checked_mul(&days)?;
+        let shifts = self.clock_changes(length);
+        let highest = self.book.windows.iter().map(|w| w.factor.ratio()).fold(Ratio::from_integer(1), Ratio::max);
+        let slack = (highest - lowest) * Ratio::from_integer(2 * HOUR * shifts);
+        Some(whole.checked_add(&least)?.checked_sub(&slack)?.max(length.checked_mul(&lowest)?))
+    }
+
+    /// How many clock changes a run of this length can meet, at most; 0 where the zones have none ahead.
+    fn clock_changes(&self, length: &Ratio) -> i128 {
+        let ahead = |w: &PriceWindow| {
+            let next = w.tz.time_zone().following(self.submit).next().map(|t| t.timestamp());
+            next.is_some_and(|t| t.as_nanosecond() - self.submit.as_nanosecond() < 2 * 400 * 24 * HOUR)
+        };
+        if self.book.windows.iter().any(ahead) {
+            // zones change their clocks a few times a year; six covers all that are known
+            2 + (length / Ratio::from_integer(60 * 24 * HOUR)).floor().to_integer()
+        } else {
+            0
+        }
     }
 
     /// Learns all pieces up to `until`.
@@ -127,8 +166,6 @@ pub(crate) fn lowest_factor(prices: &PriceBook) -> Ratio {
 mod tests {
     use super::*;
 
-    const HOUR: i128 = 3_600_000_000_000;
-
     fn night(factor: &str) -> PriceBook {
         let window = PriceWindow {
             from: "22:00".parse().unwrap(),
@@ -152,6 +189,25 @@ mod tests {
         assert_eq!(t.integral(&hours(1, 3), &hours(1, 1)), Some(hours(1, 6) + hours(1, 2)));
         // a whole day: 14 h by day, 10 h at night
         assert_eq!(t.integral(&hours(5, 1), &hours(24, 1)), Some(hours(14, 1) + hours(6, 1)));
+    }
+
+    #[test]
+    fn no_start_costs_less_than_the_least() {
+        for zone in ["Asia/Shanghai", "America/New_York"] {
+            let mut book = night("0.6");
+            book.windows[0].tz = zone.parse().unwrap();
+            for minutes in [30, 300, 600, 601, 900, 1440, 2000, 5000] {
+                // over a change of the clocks in New York
+                let mut t = Tariff::new(&book, "2026-10-30T13:30:00Z".parse().unwrap());
+                let length = hours(minutes, 60);
+                let least = t.least(&length).unwrap();
+                for start in 0..(96 * 4) {
+                    assert!(least <= t.integral(&hours(start, 4), &length).unwrap(), "{zone} {minutes} {start}");
+                }
+            }
+        }
+        let mut t = Tariff::new(&night("0.6"), "2026-11-30T13:30:00Z".parse().unwrap());
+        assert_eq!(t.least(&hours(12, 1)), Some(hours(6, 1) + hours(2, 1)));
     }
 
     #[test]

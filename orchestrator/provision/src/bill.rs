@@ -1,9 +1,13 @@
 //! The bill of one generation, from what was measured: accelerator-seconds, CPU-seconds, GB moved and Mbps-hours.
 
-use crate::saga::{LegPurpose, LegState, ReplicaState, Saga};
+use crate::{
+    leg::{LegPurpose, LegState},
+    saga::{ReplicaState, Saga},
+};
 use jiff::{SignedDuration, Timestamp};
+use num_traits::{CheckedAdd, CheckedMul};
 use rhumb_model::{
-    LinkId, ModelName, Order, SiteName,
+    LinkId, ModelName, Order, Share, SiteName,
     price::PriceBook,
     ratio::{Ratio, round_half_up},
 };
@@ -34,6 +38,8 @@ pub struct BillItem {
 }
 
 const MICROS_PER_HOUR: i128 = 3_600_000_000;
+/// Ten years: no order's time may be longer, so that what an agent claims beyond it is not believed.
+const MOST_US: u64 = 315_360_000_000_000;
 
 /// Every item of the saga's generation. The same saga gives the same bill.
 pub fn bill(order: &Order, saga: &Saga, prices: &impl Prices) -> Vec<BillItem> {
@@ -41,66 +47,77 @@ pub fn bill(order: &Order, saga: &Saga, prices: &impl Prices) -> Vec<BillItem> {
     for replica in &saga.replicas {
         items.extend(compute(order, saga, replica, prices));
     }
-    let longest_us = saga.replicas.iter().map(|r| r.ran_us).max().unwrap_or(0);
+    let held = held_us(saga);
     for leg in &saga.legs {
-        items.extend(network(leg, longest_us, prices));
+        items.extend(network(leg, held, prices));
     }
     items.retain(|i| i.quantity_micro != 0 || i.cost_micros != 0);
     items
 }
 
+/// How long streams are held: from the start until the last byte is out, which is the longest run and after it the
+/// longest of the results' transfers at their rates.
+fn held_us(saga: &Saga) -> u64 {
+    let run = saga.replicas.iter().map(|r| r.ran_us.min(MOST_US)).max().unwrap_or(0);
+    let moved = |l: &LegState| l.time_us(l.bytes_after(l.links.len().saturating_sub(1))).min(MOST_US);
+    run + saga.legs.iter().filter(|l| l.is_outbound()).map(moved).max().unwrap_or(0)
+}
+
 fn compute(order: &Order, saga: &Saga, replica: &ReplicaState, prices: &impl Prices) -> Vec<BillItem> {
-    let (Some(start), Some(component)) = (saga.ran_from, order.component(&replica.component)) else { return Vec::new() };
+    let (Some(start), Some(component)) = (saga.ran_from, order.component(&replica.component)) else {
+        return Vec::new();
+    };
     let Some(book) = prices.book(&replica.site) else { return Vec::new() };
-    let hours = weighted_us(book, start, replica.ran_us) / Ratio::from_integer(MICROS_PER_HOUR);
-    let ran = i128::from(replica.ran_us);
-    let devices = replica.devices.len() as i128;
-    let share = component.need.accelerators.as_ref().and_then(|a| a.share).map_or(1_000, |s| s.thousandths());
-    let share = Ratio::new(i128::from(share), 1_000);
-    let device_price = replica.model.as_ref().map_or_else(|| Ratio::from_integer(0), |m| prices.device(&replica.site, m));
+    let ran_us = replica.ran_us.min(MOST_US);
+    let hours = weighted_us(book, start, ran_us) / Ratio::from_integer(MICROS_PER_HOUR);
+    let ran = Ratio::from_integer(i128::from(ran_us));
+    let share = component.need.accelerators.as_ref().and_then(|a| a.share).map_or(1_000, Share::thousandths);
+    let devices = Ratio::new(i128::from(share) * replica.devices.len() as i128, 1_000);
+    let device_price =
+        replica.model.as_ref().map_or_else(|| Ratio::from_integer(0), |m| prices.device(&replica.site, m));
     let cores = Ratio::new(i128::from(component.need.cpu.milli()), 1_000);
     let gib = Ratio::new(i128::from(component.need.memory.bytes()), 1 << 30);
     let item = format!("replica/{}/{}", replica.component, replica.replica);
-    let line = |kind, quantity: Ratio, cost: Ratio| BillItem {
+    let line = |kind, quantity: Option<Ratio>, cost: Option<Ratio>| BillItem {
         kind,
         subject: replica.site.to_string(),
-        quantity_micro: clamp(round_half_up(quantity)),
-        cost_micros: clamp(round_half_up(cost)),
+        quantity_micro: rounded(quantity),
+        cost_micros: rounded(cost),
         item: item.clone(),
     };
-    let of_devices = share * Ratio::from_integer(devices);
+    let host = product([cores, prices.core(&replica.site), hours]);
+    let memory = product([gib, prices.gib(&replica.site), hours]);
     vec![
-        line("accelerator_seconds", of_devices * Ratio::from_integer(ran), of_devices * device_price * hours),
-        line(
-            "cpu_seconds",
-            cores * Ratio::from_integer(ran),
-            (cores * prices.core(&replica.site) + gib * prices.gib(&replica.site)) * hours,
-        ),
+        line("accelerator_seconds", product([devices, ran]), product([devices, device_price, hours])),
+        // memory has no line of its own: it goes with the processor's
+        line("cpu_seconds", product([cores, ran]), host.zip(memory).and_then(|(h, m)| h.checked_add(&m))),
     ]
 }
 
-fn network(leg: &LegState, longest_us: u64, prices: &impl Prices) -> Vec<BillItem> {
+fn network(leg: &LegState, held_us: u64, prices: &impl Prices) -> Vec<BillItem> {
     let mut items = Vec::new();
+    let millionth = Ratio::new(1, 1_000_000);
     for (i, link) in leg.links.iter().enumerate() {
         // what left the point before the link and came out of the network at its far end
-        let bytes = leg.points.get(i + 1).and_then(|p| leg.bytes.get(p)).copied().unwrap_or(0);
-        let gb_micro = Ratio::new(i128::from(bytes), 1_000);
-        let stream = leg.purpose == LegPurpose::Stream;
-        // a volume is charged for volume / rate, which at its rate is its bits; a stream for as long as the work ran
-        let mbps_hours_micro = if stream {
-            Ratio::new(i128::from(leg.rate.kbps()) * i128::from(longest_us), 1_000 * 3_600)
-        } else {
-            Ratio::new(i128::from(bytes) * 8, 3_600)
+        let bytes = i128::from(leg.bytes_after(i));
+        let gb_micro = Ratio::new(bytes, 1_000);
+        // a volume is charged for volume / rate, which at its rate is its bits; a stream for as long as it was held
+        let (mbps_hours_micro, carried) = match leg.purpose {
+            LegPurpose::Stream => {
+                let kbit_us = i128::from(leg.rate.kbps()) * i128::from(held_us);
+                (Ratio::new(kbit_us, 1_000 * 3_600), Some(Ratio::from_integer(0)))
+            }
+            LegPurpose::Inbound { .. } | LegPurpose::Outbound { .. } => {
+                (Ratio::new(bytes * 8, 3_600), product([gb_micro, millionth, prices.per_gb(link)]))
+            }
         };
-        let million = Ratio::from_integer(1_000_000);
-        let carried = if stream { Ratio::from_integer(0) } else { gb_micro * prices.per_gb(link) / million };
-        let held = mbps_hours_micro * prices.per_mbps_hour(link) / million;
+        let held = product([mbps_hours_micro, millionth, prices.per_mbps_hour(link)]);
         for (kind, quantity, cost) in [("gb_moved", gb_micro, carried), ("mbps_hours", mbps_hours_micro, held)] {
             items.push(BillItem {
                 kind,
                 subject: link.to_string(),
-                quantity_micro: clamp(round_half_up(quantity)),
-                cost_micros: clamp(round_half_up(cost)),
+                quantity_micro: rounded(Some(quantity)),
+                cost_micros: rounded(cost),
                 item: format!("leg/{}/{i}", leg.leg),
             });
         }
@@ -108,13 +125,22 @@ fn network(leg: &LegState, longest_us: u64, prices: &impl Prices) -> Vec<BillIte
     items
 }
 
-fn clamp(value: i128) -> i64 {
-    value.clamp(0, i128::from(i64::MAX)) as i64
+/// `None`: it does not fit into the number, which the limits on prices and quantities in documents keep from happening.
+fn product(factors: impl IntoIterator<Item = Ratio>) -> Option<Ratio> {
+    factors.into_iter().try_fold(Ratio::from_integer(1), |all, factor| all.checked_mul(&factor))
+}
+
+/// Half up, never negative; what does not fit counts as the most there is.
+fn rounded(value: Option<Ratio>) -> i64 {
+    // beyond this the rounding itself would overflow
+    let fits = |v: &Ratio| v.numer().unsigned_abs().leading_zeros() > 2 && v.denom().unsigned_abs().leading_zeros() > 2;
+    let Some(value) = value.filter(fits) else { return i64::MAX };
+    i64::try_from(round_half_up(value).max(0)).unwrap_or(i64::MAX)
 }
 
 /// Microseconds from `start`, each weighted with the price factor that holds then.
 fn weighted_us(book: &PriceBook, start: Timestamp, length_us: u64) -> Ratio {
-    let length = SignedDuration::from_micros(length_us.min(i64::MAX as u64) as i64);
+    let length = SignedDuration::from_micros(i64::try_from(length_us).unwrap_or(i64::MAX));
     let end = start.checked_add(length).unwrap_or(Timestamp::MAX);
     let mut at = start;
     let mut sum = Ratio::from_integer(0);

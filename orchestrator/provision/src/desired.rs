@@ -1,13 +1,14 @@
 //! The desired state of every point, as a function of the saga.
 
-use crate::saga::{Goal, LegPurpose, LegState, ReplicaState, Saga};
+use crate::{
+    leg::{LegPurpose, LegState},
+    saga::{Goal, ReplicaState, Saga},
+};
 use rhumb_model::{
     ComponentName, Order, OrderId, Phase, Plan, PointName,
     order::{End, Failover},
 };
-use rhumb_wire::{
-    Assignment, AssignmentGoal, FlowEndpoint, InputFile, Role, Route, report::AssignmentKey,
-};
+use rhumb_wire::{Assignment, AssignmentGoal, FlowEndpoint, InputFile, OutputFile, Role, Route, report::AssignmentKey};
 use std::collections::BTreeMap;
 
 /// What one order wants of one point.
@@ -48,7 +49,7 @@ pub fn desired(
     provider: &impl RouteProvider,
     id: OrderId,
     order: &Order,
-    plan: &Plan,
+    _plan: &Plan,
     saga: &Saga,
     traceparent: Option<&str>,
     secrets: impl Fn(u32) -> LegSecrets,
@@ -57,11 +58,10 @@ pub fn desired(
     if saga.phase < Phase::Releasing {
         for replica in &saga.replicas {
             let share = points.entry(replica.site.clone()).or_default();
-            share.assignments.push(assignment(id, order, plan, saga, replica, traceparent));
+            share.assignments.push(assignment(id, order, saga, replica, traceparent));
         }
     }
-    // what is being stopped still has its routes: the last words of the work may be on their way
-    if matches!(saga.phase, Phase::Routing | Phase::Staging | Phase::Starting | Phase::Running | Phase::Stopping) {
+    if is_routed(saga) {
         for leg in &saga.legs {
             let start = match leg.purpose {
                 LegPurpose::Inbound { .. } => saga.phase >= Phase::Staging && saga.goal == Goal::Complete,
@@ -78,10 +78,19 @@ pub fn desired(
     points
 }
 
+/// Whether the order's routes are to be there.
+fn is_routed(saga: &Saga) -> bool {
+    match saga.phase {
+        Phase::Routing | Phase::Staging | Phase::Starting | Phase::Running => true,
+        // what is being stopped still has its routes: the last words of the work may be on their way
+        Phase::Stopping => saga.ran_from.is_some(),
+        Phase::Reserving | Phase::Holding | Phase::Unrouting | Phase::Releasing | Phase::Settling => false,
+    }
+}
+
 fn assignment(
     id: OrderId,
     order: &Order,
-    plan: &Plan,
     saga: &Saga,
     replica: &ReplicaState,
     traceparent: Option<&str>,
@@ -94,6 +103,7 @@ fn assignment(
     };
     let run = component.and_then(|c| c.run.clone()).unwrap_or_default();
     let checkpoint = order.terms.checkpoint.as_ref();
+    let (inputs, outputs) = files(order, saga, replica);
     Assignment {
         key: AssignmentKey {
             order: id,
@@ -108,7 +118,8 @@ fn assignment(
         memory: component.map(|c| c.need.memory).unwrap_or_default(),
         command: run.command,
         env: run.env,
-        inputs: inputs(order, plan, saga, &replica.component, replica),
+        inputs,
+        outputs,
         endpoints: endpoints(order, saga, &replica.component, replica),
         lease_ms: match order.terms.failover {
             Failover::Lease(lease) => Some(lease.micros() / 1_000),
@@ -120,38 +131,40 @@ fn assignment(
     }
 }
 
-fn inputs(order: &Order, plan: &Plan, saga: &Saga, name: &ComponentName, replica: &ReplicaState) -> Vec<InputFile> {
-    let mut offsets: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut files = Vec::new();
-    for (index, leg) in plan.flows.iter().enumerate() {
-        let Some(flow) = order.flows.get(leg.flow as usize) else { continue };
-        let offset = if flow.copy { 0 } else { *offsets.entry(leg.flow).or_default() };
-        *offsets.entry(leg.flow).or_default() += leg.volume_bytes;
-        let (End::Dataset(dataset), End::Component(to)) = (&flow.from, &flow.to) else { continue };
-        if to != name || leg.to_site != replica.site {
-            continue;
+/// The parts of datasets that a replica reads and writes at its site, in the order of the flows. Replicas of one component
+/// at one site share the site's part.
+fn files(order: &Order, saga: &Saga, replica: &ReplicaState) -> (Vec<InputFile>, Vec<OutputFile>) {
+    let crossing = saga.legs.iter().map(|l| {
+        let site = if l.is_outbound() { l.source() } else { l.sink() };
+        (l.flow, Some(l.leg), site, &l.purpose)
+    });
+    let local = saga.local.iter().map(|l| (l.flow, None, &l.site, &l.purpose));
+    let mut parts: Vec<_> = crossing.chain(local).filter(|(_, _, site, _)| *site == &replica.site).collect();
+    parts.sort_by_key(|(flow, leg, ..)| (*flow, *leg));
+    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    for (flow, leg, _, purpose) in parts {
+        let Some(flow) = order.flows.get(flow as usize) else { continue };
+        let mine = |end: &End| matches!(end, End::Component(name) if name == &replica.component);
+        match purpose {
+            LegPurpose::Inbound { dataset, offset, bytes } if mine(&flow.to) => {
+                inputs.push(InputFile { dataset: dataset.clone(), leg, bytes: *bytes, offset: *offset });
+            }
+            LegPurpose::Outbound { dataset, bytes, .. } if mine(&flow.from) => {
+                outputs.push(OutputFile { dataset: dataset.clone(), leg, bytes: *bytes });
+            }
+            LegPurpose::Inbound { .. } | LegPurpose::Outbound { .. } | LegPurpose::Stream => {}
         }
-        let crosses = saga.legs.iter().any(|l| l.leg == index as u32);
-        files.push(InputFile {
-            dataset: dataset.to_string(),
-            leg: crosses.then_some(index as u32),
-            bytes: leg.volume_bytes,
-            offset,
-        });
     }
-    files
+    (inputs, outputs)
 }
 
+/// The sockets of a replica: one for each of its component's flows to components and regions.
 fn endpoints(order: &Order, saga: &Saga, name: &ComponentName, replica: &ReplicaState) -> Vec<FlowEndpoint> {
     let mut found = Vec::new();
     for (index, flow) in order.flows.iter().enumerate() {
         let is = |end: &End| matches!(end, End::Component(c) if c == name);
-        let region = |end: &End| matches!(end, End::Region(_));
         let dataset = |end: &End| matches!(end, End::Dataset(_));
         if !(is(&flow.from) || is(&flow.to)) || dataset(&flow.from) || dataset(&flow.to) {
-            continue;
-        }
-        if region(&flow.from) && !is(&flow.to) {
             continue;
         }
         let legs = saga

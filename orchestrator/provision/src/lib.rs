@@ -9,10 +9,12 @@
 
 pub mod bill;
 pub mod desired;
+pub mod leg;
 pub mod saga;
 pub mod step;
 
 pub use bill::{BillItem, Prices, bill};
 pub use desired::{Ask, LegSecrets, PointShare, RouteProvider, desired};
-pub use saga::{Goal, LegPurpose, LegState, ReplicaState, RunEnd, Saga, Stamp};
+pub use leg::{LegPurpose, LegState, LocalPart, sized};
+pub use saga::{Goal, ReplicaState, RunEnd, Saga, Stamp};
 pub use step::{Event, Note, Step, step};

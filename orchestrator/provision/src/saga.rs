@@ -1,13 +1,14 @@
 //! State of one order's provisioning, one generation at a time.
 
+use crate::leg::{self, LegState, LocalPart};
 use jiff::Timestamp;
 use rhumb_model::{
-    Bandwidth, ComponentName, LinkId, ModelName, NodeName, Order, Phase, Plan, PointName, SiteName,
-    order::End,
+    ComponentName, LinkId, ModelName, NodeName, Order, Phase, Plan, PointName, SiteName,
+    plan::{PlacedComponent, SiteAssignment},
 };
-use rhumb_wire::{AssignmentState, RouteEndState};
+use rhumb_wire::AssignmentState;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Names a desired state: leadership epoch, then generation within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -40,6 +41,9 @@ pub struct Saga {
     pub cause: String,
     pub replicas: Vec<ReplicaState>,
     pub legs: Vec<LegState>,
+    /// Parts of datasets that lie where the work is.
+    #[serde(default)]
+    pub local: Vec<LocalPart>,
     /// A report counts as confirmation only if it was made on at least this desired state.
     pub barrier: Stamp,
     /// Points that have confirmed what the present phase waits for.
@@ -64,7 +68,7 @@ pub struct ReplicaState {
     pub node: NodeName,
     pub devices: Vec<u32>,
     pub model: Option<ModelName>,
-    /// Last heard; `None`: the site has not spoken of it yet.
+    /// Last heard; `None`: the site has not spoken of it yet. An end is never unheard.
     #[serde(default)]
     pub seen: Option<AssignmentState>,
     #[serde(default)]
@@ -90,71 +94,6 @@ impl RunEnd {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LegPurpose {
-    /// Dataset to component: before the start.
-    Inbound { dataset: String, offset: u64, bytes: u64 },
-    /// Component to dataset: after the end.
-    Outbound { dataset: String, offset: u64, bytes: u64 },
-    /// As long as the work runs.
-    Stream,
-}
-
-/// One leg of the plan that crosses the network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LegState {
-    /// Index in `Plan::flows`.
-    pub leg: u32,
-    pub flow: u32,
-    pub links: Vec<LinkId>,
-    /// One more than links, source first.
-    pub points: Vec<PointName>,
-    pub rate: Bandwidth,
-    pub purpose: LegPurpose,
-    pub encrypted: bool,
-    /// Last heard of each point.
-    #[serde(default)]
-    pub seen: BTreeMap<PointName, RouteEndState>,
-    /// Payload bytes at each point, both directions.
-    #[serde(default)]
-    pub bytes: BTreeMap<PointName, u64>,
-}
-
-impl LegState {
-    pub fn source(&self) -> &PointName {
-        &self.points[0]
-    }
-
-    pub fn sink(&self) -> &PointName {
-        &self.points[self.points.len() - 1]
-    }
-
-    fn is(&self, at: &PointName, state: RouteEndState) -> bool {
-        self.seen.get(at) == Some(&state)
-    }
-
-    pub fn is_active(&self) -> bool {
-        self.is(self.source(), RouteEndState::Active) || self.is_done()
-    }
-
-    pub fn is_done(&self) -> bool {
-        self.is(self.sink(), RouteEndState::Done) && self.is(self.source(), RouteEndState::Done)
-    }
-
-    pub fn route_state(&self, phase: Phase) -> rhumb_model::RouteState {
-        use rhumb_model::RouteState as R;
-        match phase {
-            Phase::Releasing | Phase::Settling => R::Terminated,
-            Phase::Unrouting => R::Terminating,
-            _ if self.seen.values().any(|s| *s == RouteEndState::Failed) => R::Failed,
-            _ if self.seen.values().any(|s| *s == RouteEndState::Degraded) => R::Degraded,
-            _ if self.is_active() => R::Active,
-            _ => R::Building,
-        }
-    }
-}
-
 /// Where a granted replica stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
@@ -167,6 +106,7 @@ pub struct Placement {
 
 impl Saga {
     /// A new generation, after devices and links have been reserved. `ends` gives the two points of a link.
+    /// `None`: the placements are not those of the plan, or the plan names what the order or the federation does not.
     pub fn begin(
         order: &Order,
         plan: &Plan,
@@ -175,32 +115,22 @@ impl Saga {
         now: Timestamp,
         ends: impl Fn(&LinkId) -> Option<(PointName, PointName)>,
     ) -> Option<Self> {
-        let replicas = placements
-            .iter()
-            .map(|p| {
-                let placed = plan.components.iter().find(|c| c.name == p.component)?;
-                let assignment = placed.assignments.iter().find(|a| a.site == p.site)?;
-                Some(ReplicaState {
-                    component: p.component.clone(),
-                    replica: p.replica,
-                    site: p.site.clone(),
-                    node: p.node.clone(),
-                    devices: p.devices.clone(),
-                    model: assignment.model.clone(),
-                    seen: None,
-                    end: None,
-                    ran_us: 0,
-                    service: order.component(&p.component)?.service.is_some(),
-                })
-            })
-            .collect::<Option<Vec<_>>>()?;
+        let replicas =
+            placements.iter().map(|p| ReplicaState::begin(order, plan, p)).collect::<Option<Vec<ReplicaState>>>()?;
+        let planned: u64 = plan.components.iter().flat_map(|c| &c.assignments).map(|a| u64::from(a.replicas)).sum();
+        let distinct: BTreeSet<_> = placements.iter().map(|p| (&p.component, p.replica)).collect();
+        if replicas.is_empty() || distinct.len() != replicas.len() || replicas.len() as u64 != planned {
+            return None;
+        }
+        let (legs, local) = leg::legs(order, plan, ends)?;
         Some(Self {
             generation,
             phase: Phase::Holding,
             goal: Goal::Complete,
             cause: String::new(),
             replicas,
-            legs: legs(order, plan, ends)?,
+            legs,
+            local,
             barrier: Stamp::default(),
             confirmed: BTreeSet::new(),
             dead: BTreeSet::new(),
@@ -221,46 +151,41 @@ impl Saga {
     }
 }
 
-/// The plan's legs that cross the network, with their parts of the datasets.
-fn legs(
-    order: &Order,
-    plan: &Plan,
-    ends: impl Fn(&LinkId) -> Option<(PointName, PointName)>,
-) -> Option<Vec<LegState>> {
-    let mut offsets: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut out = Vec::new();
-    for (index, leg) in plan.flows.iter().enumerate() {
-        let flow = order.flows.get(leg.flow as usize)?;
-        // the parts of one flow lie one after the other in the dataset, same-site parts included; a copy is the whole
-        let offset = if flow.copy { 0 } else { *offsets.entry(leg.flow).or_default() };
-        *offsets.entry(leg.flow).or_default() += leg.volume_bytes;
-        if leg.path.is_empty() {
-            continue;
-        }
-        let purpose = match (&flow.from, &flow.to) {
-            (End::Dataset(name), _) => {
-                LegPurpose::Inbound { dataset: name.to_string(), offset, bytes: leg.volume_bytes }
-            }
-            (_, End::Dataset(name)) => {
-                LegPurpose::Outbound { dataset: name.to_string(), offset, bytes: leg.volume_bytes }
-            }
-            _ => LegPurpose::Stream,
-        };
-        let mut points = vec![leg.from_site.clone()];
-        for link in &leg.path {
-            points.push(ends(link)?.1);
-        }
-        out.push(LegState {
-            leg: index as u32,
-            flow: leg.flow,
-            links: leg.path.clone(),
-            points,
-            rate: Bandwidth::from_kbps(leg.rate_kbps),
-            purpose,
-            encrypted: flow.encrypted || order.constraints.encrypted,
-            seen: BTreeMap::new(),
-            bytes: BTreeMap::new(),
-        });
+impl ReplicaState {
+    fn begin(order: &Order, plan: &Plan, p: &Placement) -> Option<Self> {
+        let placed = plan.components.iter().find(|c| c.name == p.component)?;
+        Some(Self {
+            component: p.component.clone(),
+            replica: p.replica,
+            site: p.site.clone(),
+            node: p.node.clone(),
+            devices: p.devices.clone(),
+            model: assignment(placed, p)?.model.clone(),
+            seen: None,
+            end: None,
+            ran_us: 0,
+            service: order.component(&p.component)?.service.is_some(),
+        })
     }
-    Some(out)
+
+    /// Its end by itself, where that is no success: of a service any end.
+    pub(crate) fn failure(&self) -> Option<&RunEnd> {
+        self.end.as_ref().filter(|end| self.service || !end.is_success())
+    }
+}
+
+/// Replicas are numbered in the order of the plan's assignments, of which one site may have several, by model.
+/// `None`: the plan has nothing of the component at that site.
+fn assignment<'a>(placed: &'a PlacedComponent, p: &Placement) -> Option<&'a SiteAssignment> {
+    let mut before = 0;
+    let mut numbered = None;
+    for assignment in &placed.assignments {
+        let after = before + assignment.replicas;
+        if (before..after).contains(&p.replica) {
+            numbered = Some(assignment);
+        }
+        before = after;
+    }
+    let here = |a: &&SiteAssignment| a.site == p.site;
+    numbered.filter(here).or_else(|| placed.assignments.iter().find(here))
 }

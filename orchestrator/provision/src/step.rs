@@ -1,21 +1,28 @@
 //! `step`: the next state after an event. Total: every phase answers every event.
 
-use crate::saga::{Goal, LegPurpose, RunEnd, Saga, Stamp};
-use jiff::Timestamp;
+mod progress;
+mod report;
+
+use crate::{
+    leg::{LegPurpose, LegState},
+    saga::{Goal, Saga, Stamp},
+};
+use jiff::{SignedDuration, Timestamp};
 use rhumb_model::{Phase, PointName, SiteName};
-use rhumb_wire::{AssignmentState, AssignmentStatus, RouteEndState, RouteStatus};
-use std::collections::BTreeSet;
+use rhumb_wire::{AssignmentStatus, RouteStatus};
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A point's full report of what it has of this order and generation, made on the desired state `seen`.
+    /// A point's full report of what it has of this order, made on the desired state `seen`. What is of another
+    /// generation does not count.
     Report { point: PointName, seen: Stamp, assignments: Vec<AssignmentStatus>, routes: Vec<RouteStatus> },
     /// The tenant asked to stop.
     Cancel,
-    /// A site has not been heard of for longer than the order's lease (with a margin): its own lease has ended.
+    /// A point has not been heard of for longer than the order's lease (with a margin): whatever lease it had has ended.
     LeaseEnded { site: SiteName },
-    /// A site has not been heard of for longer than the grace; nothing was started there yet, or this means nothing.
+    /// A point has not been heard of for longer than the grace: where nothing was started yet it is given up; else this
+    /// means nothing.
     SiteLost { site: SiteName },
     /// Time passes.
     Tick { limit: PhaseLimit },
@@ -25,9 +32,9 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PhaseLimit {
     /// Of holding, routing and starting.
-    pub step: jiff::SignedDuration,
+    pub step: SignedDuration,
     /// Of staging, beyond what the plan says it takes.
-    pub staging: jiff::SignedDuration,
+    pub staging: SignedDuration,
 }
 
 /// Something a person would want to read in the order's history.
@@ -63,19 +70,13 @@ struct Stepper {
 
 /// The state after `event`. `next` stamps the desired state that follows if it changes.
 pub fn step(before: &Saga, event: Event, now: Timestamp, next: Stamp) -> Step {
-    let mut s = Stepper {
-        saga: before.clone(),
-        notes: Vec::new(),
-        now,
-        next,
-        desired_changed: false,
-        settled: false,
-    };
+    let mut s = Stepper { saga: before.clone(), notes: Vec::new(), now, next, desired_changed: false, settled: false };
     if before.phase != Phase::Settling {
+        s.take_over();
         match event {
             Event::Report { point, seen, assignments, routes } => s.report(&point, seen, &assignments, &routes),
-            Event::Cancel => s.cancel(),
-            Event::LeaseEnded { site } => s.lease_ended(site),
+            Event::Cancel => s.turn(Goal::Cancel, "cancelled by its tenant"),
+            Event::LeaseEnded { site } => s.lease_ended(&site),
             Event::SiteLost { site } => s.site_lost(&site),
             Event::Tick { limit } => s.tick(limit),
         }
@@ -90,6 +91,15 @@ impl Stepper {
         self.notes.push(Note { kind, phase: self.saga.phase, message: message.into() });
     }
 
+    /// The first step of a new epoch. Nobody led in between: that time is not held against the phase, and only what is
+    /// reported on this epoch's desired state confirms anything.
+    fn take_over(&mut self) {
+        if self.next.epoch > self.saga.barrier.epoch {
+            self.saga.barrier = Stamp { epoch: self.next.epoch, generation: 0 };
+            self.saga.phase_since = self.now;
+        }
+    }
+
     fn enter(&mut self, phase: Phase) {
         self.saga.phase = phase;
         self.saga.phase_since = self.now;
@@ -99,202 +109,88 @@ impl Stepper {
         self.note("phase", format!("order is {phase}"));
     }
 
-    /// Leaves the way to completion: what runs is stopped, what was built is torn down.
+    /// Leaves the way to completion: what runs is stopped, what was built is torn down. Work that has ended well and is
+    /// being wound up stays complete.
     fn turn(&mut self, goal: Goal, cause: impl Into<String>) {
-        let cause = cause.into();
-        let stronger = matches!((self.saga.goal, goal), (Goal::Complete, _) | (Goal::Replace, Goal::Cancel | Goal::Fail));
-        if !stronger {
+        let possible = match self.saga.goal {
+            Goal::Complete => self.saga.phase < Phase::Stopping && goal != Goal::Complete,
+            Goal::Replace => matches!(goal, Goal::Cancel | Goal::Fail),
+            Goal::Cancel | Goal::Fail => false,
+        };
+        if !possible {
             return;
         }
+        let cause = cause.into();
         self.saga.goal = goal;
         self.note("turn", cause.clone());
         self.saga.cause = cause;
         if self.saga.phase < Phase::Stopping {
-            self.saga.ran_to = self.saga.ran_from.and(Some(self.now));
+            self.end_run();
             self.enter(Phase::Stopping);
         }
     }
 
-    fn report(&mut self, point: &PointName, seen: Stamp, statuses: &[AssignmentStatus], routes: &[RouteStatus]) {
-        let mut lost = None;
-        for r in self.saga.replicas.iter_mut().filter(|r| &r.site == point) {
-            let Some(s) = statuses.iter().find(|s| s.key.component == r.component && s.key.replica == r.replica) else {
-                continue;
-            };
-            // an ended run never comes back to life by a late report
-            if r.end.is_some() && matches!(s.state, AssignmentState::Leased | AssignmentState::Staged | AssignmentState::Running) {
-                continue;
-            }
-            r.seen = Some(s.state);
-            r.ran_us = r.ran_us.max(s.ran_us);
-            match s.state {
-                AssignmentState::Exited if r.end.is_none() => {
-                    r.end = Some(RunEnd { exit_code: s.exit_code, signal: s.signal, message: s.message.clone() });
-                }
-                AssignmentState::Refused => lost = Some(format!("site {point} refused {}: {}", r.component, s.message)),
-                AssignmentState::Lost => lost = Some(format!("site {point} lost {} {}", r.component, r.replica)),
-                AssignmentState::Stopped if self.saga.phase < Phase::Stopping => {
-                    lost = Some(format!("site {point} stopped {} {}: {}", r.component, r.replica, s.message));
-                }
-                _ => {}
-            }
+    /// Notes when the run ended, if there was one.
+    fn end_run(&mut self) {
+        if self.saga.ran_from.is_some() && self.saga.ran_to.is_none() {
+            self.saga.ran_to = Some(self.now);
         }
-        let mut failed = None;
-        for leg in self.saga.legs.iter_mut().filter(|l| l.points.contains(point)) {
-            if let Some(r) = routes.iter().find(|r| r.key.leg == leg.leg) {
-                leg.seen.insert(point.clone(), r.state);
-                let bytes = leg.bytes.entry(point.clone()).or_default();
-                *bytes = (*bytes).max(r.bytes + r.bytes_back);
-                if r.state == RouteEndState::Failed {
-                    failed = Some(format!("route of flow {} failed at {point}: {}", leg.flow, r.message));
-                }
-            } else if seen >= self.saga.barrier {
-                leg.seen.remove(point);
-            }
-        }
-        // once the work is being wound up, what ends is what was asked to end
-        if let Some(cause) = lost.or(failed).filter(|_| self.saga.phase < Phase::Stopping) {
+    }
+
+    /// From now on nothing waits for the point.
+    fn give_up(&mut self, point: &PointName, kind: &'static str, cause: String) {
+        if self.saga.dead.insert(point.clone()) {
             self.turn(Goal::Replace, cause);
-        }
-        self.confirm(point, seen, statuses, routes);
-    }
-
-    /// Notes whether a report shows that the point is done with what this phase waits for.
-    fn confirm(&mut self, point: &PointName, seen: Stamp, statuses: &[AssignmentStatus], routes: &[RouteStatus]) {
-        if seen < self.saga.barrier {
-            return;
-        }
-        let quiet = |s: &AssignmentStatus| {
-            matches!(
-                s.state,
-                AssignmentState::Exited | AssignmentState::Stopped | AssignmentState::Refused | AssignmentState::Lost
-            )
-        };
-        let done = match self.saga.phase {
-            Phase::Stopping => statuses.iter().all(quiet),
-            Phase::Unrouting => routes.is_empty(),
-            Phase::Releasing => routes.is_empty() && statuses.is_empty(),
-            _ => false,
-        };
-        if done {
-            self.saga.confirmed.insert(point.clone());
+            self.note(kind, format!("{point} is given up for generation {}", self.saga.generation));
         }
     }
 
-    fn cancel(&mut self) {
-        self.turn(Goal::Cancel, "cancelled by its tenant");
-    }
-
-    fn lease_ended(&mut self, site: SiteName) {
-        if self.saga.points().contains(&site) && self.saga.dead.insert(site.clone()) {
-            self.turn(Goal::Replace, format!("lease at {site} has ended: nothing of this order runs there any more"));
-            // teardown that waited for this site goes on without it
-            self.note("lease_ended", format!("site {site} is given up for generation {}", self.saga.generation));
+    fn lease_ended(&mut self, point: &PointName) {
+        let concerned = self.saga.points().contains(point);
+        // what it was needed for is over: it is waited for only once it is torn down, and given up then
+        if concerned && (self.saga.phase >= Phase::Stopping || self.needs(point)) {
+            let cause = format!("lease at {point} has ended: nothing of this order runs there any more");
+            self.give_up(point, "lease_ended", cause);
         }
     }
 
-    fn site_lost(&mut self, site: &SiteName) {
+    fn site_lost(&mut self, point: &PointName) {
         // before the command to start was given, nothing can run there: the generation can be given up safely
-        let started = self.saga.ran_from.is_some();
-        if !started && self.saga.phase < Phase::Starting && self.saga.points().contains(site) {
-            self.saga.dead.insert(site.clone());
-            self.turn(Goal::Replace, format!("site {site} was lost before the work started"));
+        if self.saga.ran_from.is_none() && self.saga.points().contains(point) {
+            self.give_up(point, "site_lost", format!("{point} was lost before the work started"));
+        }
+    }
+
+    /// Whether the point has a part in what is yet to be done on the way to completion.
+    fn needs(&self, point: &PointName) -> bool {
+        let runs = |r: &crate::saga::ReplicaState| &r.site == point && r.end.is_none() && self.saga.ran_to.is_none();
+        self.saga.phase < Phase::Starting
+            || self.saga.replicas.iter().any(runs)
+            || self.saga.legs.iter().any(|l| l.points.contains(point) && self.needs_leg(l))
+    }
+
+    fn needs_leg(&self, leg: &LegState) -> bool {
+        match leg.purpose {
+            LegPurpose::Inbound { .. } => self.saga.phase < Phase::Starting,
+            LegPurpose::Outbound { .. } => !leg.is_done(),
+            LegPurpose::Stream => self.saga.ran_to.is_none(),
         }
     }
 
     fn tick(&mut self, limit: PhaseLimit) {
-        let waited = self.now.duration_since(self.saga.phase_since);
         let allowed = match self.saga.phase {
-            Phase::Holding | Phase::Routing | Phase::Starting => limit.step,
-            Phase::Staging => limit.staging + self.staging_time(),
-            _ => return,
+            Phase::Reserving | Phase::Holding | Phase::Routing | Phase::Starting => limit.step,
+            Phase::Staging => limit.staging.saturating_add(self.staging_time()),
+            Phase::Running | Phase::Stopping | Phase::Unrouting | Phase::Releasing | Phase::Settling => return,
         };
-        if waited > allowed {
+        if self.now.duration_since(self.saga.phase_since) > allowed {
             self.turn(Goal::Replace, format!("{} took longer than {} s", self.saga.phase, allowed.as_secs()));
         }
     }
 
-    fn staging_time(&self) -> jiff::SignedDuration {
-        let longest = self.saga.legs.iter().filter_map(|l| match &l.purpose {
-            LegPurpose::Inbound { bytes, .. } => Some(bytes.saturating_mul(8) / l.rate.kbps().max(1)),
-            _ => None,
-        });
-        jiff::SignedDuration::from_millis(longest.max().unwrap_or(0) as i64 * 3)
-    }
-
-    /// Moves on while the present phase has what it waits for.
-    fn advance(&mut self) {
-        while let Some(next) = self.next_phase() {
-            if next == Phase::Starting && self.saga.ran_from.is_none() {
-                self.saga.ran_from = Some(self.now);
-            }
-            if next == Phase::Stopping && self.saga.ran_to.is_none() {
-                self.saga.ran_to = self.saga.ran_from.and(Some(self.now));
-            }
-            self.enter(next);
-            if next == Phase::Settling {
-                self.settled = true;
-                return;
-            }
-        }
-    }
-
-    fn next_phase(&mut self) -> Option<Phase> {
-        use AssignmentState as A;
-        let all = |ok: fn(A) -> bool| self.saga.replicas.iter().all(|r| r.seen.is_some_and(ok));
-        let inbound = |l: &&crate::saga::LegState| matches!(l.purpose, LegPurpose::Inbound { .. });
-        let outbound = |l: &&crate::saga::LegState| matches!(l.purpose, LegPurpose::Outbound { .. });
-        match self.saga.phase {
-            Phase::Reserving => Some(Phase::Holding),
-            Phase::Holding => {
-                all(|s| matches!(s, A::Leased | A::Staged | A::Running | A::Exited)).then_some(Phase::Routing)
-            }
-            Phase::Routing => {
-                self.saga.legs.iter().all(crate::saga::LegState::is_active).then_some(Phase::Staging)
-            }
-            Phase::Staging => {
-                let arrived = self.saga.legs.iter().filter(inbound).all(crate::saga::LegState::is_done);
-                (arrived && all(|s| matches!(s, A::Staged | A::Running | A::Exited))).then_some(Phase::Starting)
-            }
-            Phase::Starting => all(|s| matches!(s, A::Running | A::Exited)).then_some(Phase::Running),
-            Phase::Running => {
-                let failed = self
-                    .saga
-                    .replicas
-                    .iter()
-                    .find_map(|r| r.end.as_ref().filter(|e| r.service || !e.is_success()).map(|e| (r, e)));
-                if let Some((r, end)) = failed {
-                    let cause = format!("{} replica {} at {} {}", r.component, r.replica, r.site, how(end));
-                    self.turn(Goal::Fail, cause);
-                    return None;
-                }
-                // services end with the work they serve, or by cancel when there is none
-                let mut workers = self.saga.replicas.iter().filter(|r| !r.service).peekable();
-                let ended = workers.peek().is_some() && workers.all(|r| r.end.is_some());
-                let delivered = ended && self.saga.legs.iter().filter(outbound).all(crate::saga::LegState::is_done);
-                if ended && self.saga.ran_to.is_none() {
-                    self.saga.ran_to = Some(self.now);
-                    self.desired_changed = true; // results start to move
-                }
-                delivered.then_some(Phase::Stopping)
-            }
-            Phase::Stopping => self.confirmed_by(&self.saga.sites()).then_some(Phase::Unrouting),
-            Phase::Unrouting => self.confirmed_by(&self.saga.points()).then_some(Phase::Releasing),
-            Phase::Releasing => self.confirmed_by(&self.saga.points()).then_some(Phase::Settling),
-            Phase::Settling => None,
-        }
-    }
-
-    fn confirmed_by(&self, points: &BTreeSet<PointName>) -> bool {
-        points.iter().all(|p| self.saga.confirmed.contains(p) || self.saga.dead.contains(p))
-    }
-}
-
-fn how(end: &RunEnd) -> String {
-    let tail = if end.message.is_empty() { String::new() } else { format!(": {}", end.message) };
-    match (end.exit_code, end.signal) {
-        (Some(code), _) => format!("ended with exit code {code}{tail}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}{tail}"),
-        (None, None) => format!("ended without an exit code{tail}"),
+    /// Three times what the longest inbound leg takes at its rate.
+    fn staging_time(&self) -> SignedDuration {
+        let longest = self.saga.legs.iter().filter_map(LegState::staging_time).max().unwrap_or_default();
+        longest.saturating_mul(3)
     }
 }

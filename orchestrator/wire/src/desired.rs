@@ -64,6 +64,9 @@ pub struct Assignment {
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
     pub inputs: Vec<InputFile>,
+    /// Files that the work writes, for flows from its component to a dataset.
+    #[serde(default)]
+    pub outputs: Vec<OutputFile>,
     pub endpoints: Vec<FlowEndpoint>,
     /// With failover: without an answered report for this long the agent stops the work by itself.
     pub lease_ms: Option<u64>,
@@ -86,6 +89,16 @@ pub struct InputFile {
     pub bytes: u64,
     /// Where several sites share one dataset: the part of it, as an offset.
     pub offset: u64,
+}
+
+/// A file that the command writes and that becomes (part of) a dataset once the command has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputFile {
+    pub dataset: String,
+    /// Leg that takes it away; `None`: the dataset's place is this very site.
+    pub leg: Option<u32>,
+    /// How much of the dataset the work at this site writes.
+    pub bytes: u64,
 }
 
 /// A unix socket (mode 0700 directory) of one replica for one of its flows. Bytes written to it come out at the peer.

@@ -14,7 +14,8 @@ pub mod desired;
 pub mod report;
 
 pub use desired::{
-    Assignment, AssignmentGoal, Desired, FlowEndpoint, InputFile, PeerLink, ProbeTarget, Role, Route, RoutePurpose,
+    Assignment, AssignmentGoal, Desired, FlowEndpoint, InputFile, OutputFile, PeerLink, ProbeTarget, Role, Route,
+    RoutePurpose,
 };
 pub use report::{
     AssignmentState, AssignmentStatus, LinkFigures, LogChunk, NodeReport, Report, RouteEndState, RouteStatus, SyncReply,

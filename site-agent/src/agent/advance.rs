@@ -6,6 +6,7 @@ use crate::{
     record::{End, Phase},
     runtime::{Observed, Runtime, Work},
 };
+use rhumb_model::DatasetName;
 use rhumb_wire::{Assignment, AssignmentGoal, AssignmentState, report::AssignmentKey};
 use std::path::PathBuf;
 
@@ -160,12 +161,43 @@ impl<R: Runtime> Agent<R> {
             state = ?end.state, exit_code = end.exit_code, signal = end.signal, ran_us = end.ran_us, message = end.message,
             "ended"
         );
+        let succeeded = end.state == AssignmentState::Exited && end.exit_code == Some(0);
         entry.record.phase = Phase::Ended(end);
         entry.trouble.clear();
+        if succeeded {
+            self.keep_outputs(key);
+        }
+        let Some(entry) = self.entries.get(key) else { return };
         if let Err(error) = self.records.save(&entry.record) {
             tracing::warn!(order = %key.order, %error, "an end cannot be recorded");
         }
         self.allocator.release(key);
+    }
+
+    /// What a component's replicas here wrote for datasets of this very site, once all of them are done.
+    fn keep_outputs(&self, key: &AssignmentKey) {
+        let same = |other: &AssignmentKey| {
+            (other.order, other.generation, &other.component) == (key.order, key.generation, &key.component)
+        };
+        let Some(assignment) = self.entries.get(key).and_then(|entry| entry.assignment.as_ref()) else { return };
+        if self.entries.iter().any(|(other, entry)| same(other) && !entry.is_ended()) {
+            return;
+        }
+        for output in assignment.outputs.iter().filter(|output| output.leg.is_none()) {
+            let kept = match DatasetName::new(&output.dataset) {
+                Ok(name) => self.base.store.keep_output(key.order, key.generation, &name),
+                Err(error) => Err(std::io::Error::other(error)),
+            };
+            match kept {
+                Ok(true) => {}
+                Ok(false) => {
+                    tracing::warn!(order = %key.order, dataset = output.dataset, "the work did not write its dataset");
+                }
+                Err(error) => {
+                    tracing::warn!(order = %key.order, dataset = output.dataset, %error, "a dataset cannot be kept");
+                }
+            }
+        }
     }
 
     /// Removes what is ended and no longer listed, once its output has been fetched or has waited long enough.

@@ -6,7 +6,8 @@
 //! | `RHUMB_SITE`, `RHUMB_NODE` | where it runs |
 //! | `CUDA_VISIBLE_DEVICES` | the assigned devices' indices, comma between; empty: none |
 //! | `RHUMB_DATASET_<NAME>` | path of the staged dataset, name in capitals, `_` for `-` |
-//! | `RHUMB_OUTPUT_DIR` | folder for files that become datasets, each named as its dataset |
+//! | `RHUMB_DATASET_<NAME>` | of a dataset that the work writes: where it writes it, unless the work reads it too |
+//! | `RHUMB_OUTPUT_DIR` | folder of the files that become datasets, each named as its dataset |
 //! | `RHUMB_FLOW_<n>` | path of the socket of flow n |
 //! | `TRACEPARENT` | W3C trace context of the order |
 
@@ -47,7 +48,9 @@ pub(super) fn environment(assignment: &Assignment, place: &Place<'_>) -> BTreeMa
         ("CUDA_VISIBLE_DEVICES", devices.join(",")),
     ];
     env.extend(fixed.map(|(name, value)| (name.to_owned(), value)));
-    for (dataset, path) in place.inputs {
+    let written = assignment.outputs.iter().map(|output| (&output.dataset, place.outputs.join(&output.dataset)));
+    let read = place.inputs.iter().map(|(dataset, path)| (dataset, path.clone()));
+    for (dataset, path) in written.chain(read) {
         let name = dataset.to_ascii_uppercase().replace('-', "_");
         env.insert(format!("RHUMB_DATASET_{name}"), path.to_string_lossy().into_owned());
     }

@@ -161,7 +161,8 @@ impl Runtime for ProcessRuntime {
                 log_limit_bytes: self.log_limit_bytes,
             };
             spec.env.insert(RUN_VARIABLE.into(), spec.run.to_string());
-            spec.env.entry("HOME".into()).or_insert_with(|| folder.work().to_string_lossy().into_owned());
+            // the marks by which every process of a run is found
+            spec.env.insert("HOME".into(), folder.work().to_string_lossy().into_owned());
             if !folder.has_spec() {
                 folder.write_spec(&spec)?;
             }

@@ -7,7 +7,7 @@ use crate::{
 use rhumb_agent::{AgentError, config::OnShutdown};
 use rhumb_wire::{
     AssignmentGoal::{Lease, Run, Stop},
-    AssignmentState, FlowEndpoint, InputFile, Role,
+    AssignmentState, FlowEndpoint, InputFile, OutputFile, Role,
 };
 use std::fs;
 
@@ -172,6 +172,20 @@ fn a_dataset_held_here_is_an_input_whole_or_in_part() {
     assert_eq!(sums[0][0], orchestrator.last().unwrap().datasets[0].sha256);
     let waiting = orchestrator.until(&missing, AssignmentState::Leased);
     assert!(waiting.message.contains("no copy of dataset nothing"), "{}", waiting.message);
+    agent.end(&orchestrator).unwrap();
+}
+
+#[test]
+fn what_work_writes_becomes_a_dataset_of_its_site() {
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let agent = Agent::start(&orchestrator, orchestrator.config(folder.path()));
+    let mut wanted = assignment(&key(1, 1), Run, &[], "printf abc > $RHUMB_DATASET_REPORT_EU");
+    wanted.outputs = vec![OutputFile { dataset: "report-eu".into(), leg: None, bytes: 3 }];
+    orchestrator.want(desired(1, 1, vec![wanted]));
+    let held =
+        until("the dataset", || orchestrator.last()?.datasets.into_iter().find(|dataset| dataset.name == "report-eu"));
+    assert_eq!(held.bytes, 3);
+    assert_eq!(held.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     agent.end(&orchestrator).unwrap();
 }
 

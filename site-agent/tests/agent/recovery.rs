@@ -188,3 +188,30 @@ fn output_is_told_once_and_whole_although_answers_are_lost() {
     until("the output", || orchestrator.heard(|heard| (heard.logs.get(&key)? == &expected).then_some(())));
     agent.end(&orchestrator).unwrap();
 }
+
+#[test]
+fn an_agent_killed_at_any_moment_runs_each_assignment_once() {
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let (data, count) = (folder.path().join("data"), folder.path().join("count"));
+    let config = orchestrator.config(&data);
+    for round in 1..=12 {
+        let key = key(u128::from(round), 1);
+        let mut process = AgentProcess::start(&config, &folder);
+        let boot = until("the agent", || {
+            let seen = orchestrator.last()?;
+            (seen.generation == round - 1).then_some(seen.boot_id)
+        });
+        let script = format!("echo {round} >> {}", count.display());
+        orchestrator.want(desired(1, round, vec![assignment(&key, Run, &[0], &script)]));
+        let began = Instant::now();
+        until("the moment", || (began.elapsed().as_millis() as u64 >= 4 * round).then_some(()));
+        process.0.kill().unwrap();
+        process.0.wait().unwrap();
+        let again = AgentProcess::start(&config, &folder);
+        until("the next start's report", || (orchestrator.last()?.boot_id != boot).then_some(()));
+        assert_eq!(orchestrator.until(&key, AssignmentState::Exited).exit_code, Some(0));
+        drop(again);
+    }
+    let lines: Vec<String> = fs::read_to_string(&count).unwrap().lines().map(str::to_owned).collect();
+    assert_eq!(lines, (1..=12).map(|round| round.to_string()).collect::<Vec<_>>());
+}

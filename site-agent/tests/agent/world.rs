@@ -46,6 +46,7 @@ pub fn assignment(key: &AssignmentKey, goal: AssignmentGoal, devices: &[u32], sc
         command: ["sh", "-c", script].map(str::to_owned).to_vec(),
         env: BTreeMap::new(),
         inputs: Vec::new(),
+        outputs: Vec::new(),
         endpoints: Vec::new(),
         lease_ms: None,
         grace_ms: 1_000,

@@ -1,8 +1,8 @@
 //! Decisions in words: what was chosen, what is dearer and by how much, what was refused and what would help.
 
 use crate::{
-    exit::{CliError, Exit},
     client::Client,
+    exit::{CliError, Exit},
     output::{Output, Paint, say, yaml},
     show::{assignments, difference, int, latency, leg, list, money, reason, sites, terms, text, time},
 };
@@ -16,7 +16,8 @@ pub async fn explain(id: &str, export: Option<&Path>, client: &Client, output: &
     let mut view = client.get(&["v1", "orders", id, "explain"], query).await?;
     let exported = view.as_object_mut().and_then(|o| o.remove("view")).filter(|v| !v.is_null());
     if let Some(path) = export {
-        let value = exported.ok_or_else(|| CliError::Failed(format!("order {id} has not been decided on yet: wait for it")))?;
+        let value =
+            exported.ok_or_else(|| CliError::Failed(format!("order {id} has not been decided on yet: wait for it")))?;
         std::fs::write(path, federation(&value)?)
             .map_err(|e| CliError::Failed(format!("cannot write {}: {e}", path.display())))?;
         say(&format!("the view of {} is in {}", time(&view, "/decided_at"), path.display()));
@@ -28,7 +29,8 @@ pub async fn explain(id: &str, export: Option<&Path>, client: &Client, output: &
 /// A federation file in YAML that reads back as exactly this one.
 fn federation(value: &Value) -> Result<String, CliError> {
     let read = |text: &str| {
-        FederationFile::read(text).map_err(|e| CliError::Failed(format!("the server's view is no federation file: {e}")))
+        FederationFile::read(text)
+            .map_err(|e| CliError::Failed(format!("the server's view is no federation file: {e}")))
     };
     let plain = serde_json::to_string_pretty(value).map_err(anyhow::Error::from)?;
     let file = read(&plain)?;
@@ -84,7 +86,13 @@ pub fn decision(view: &Value, output: &Output) -> Vec<String> {
         lines.push(format!("\n{}", output.paint(Paint::Bold, "would fit if")));
         lines.extend(changes.iter().map(|c| {
             let cost = int(c, "/cost_micros").map(|m| money(m, &currency)).unwrap_or_default();
-            format!("  {} were {} in place of {} (then {})", text(c, "/pointer"), text(c, "/to"), text(c, "/from"), cost.trim())
+            format!(
+                "  {} were {} in place of {} (then {})",
+                text(c, "/pointer"),
+                text(c, "/to"),
+                text(c, "/from"),
+                cost.trim()
+            )
         }));
     }
     lines

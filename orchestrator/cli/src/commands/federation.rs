@@ -128,12 +128,19 @@ fn sites_table(sites: &Value, output: &Output) -> String {
 fn site_table(site: &Value, output: &Output) -> String {
     let labels: Vec<_> = list(site, "/labels").iter().filter_map(Value::as_str).collect();
     let mut lines = vec![
-        format!("{} {} in {}, {}", text(site, "/name"), text(site, "/tier"), text(site, "/jurisdiction"), site_state(site, output)),
+        format!(
+            "{} {} in {}, {}",
+            text(site, "/name"),
+            text(site, "/tier"),
+            text(site, "/jurisdiction"),
+            site_state(site, output)
+        ),
         format!("labels {}", if labels.is_empty() { "-".to_owned() } else { labels.join(", ") }),
     ];
     let currency = text(site, "/prices/currency");
     if let Some(prices) = site.pointer("/prices/devices").and_then(Value::as_object) {
-        let each = prices.iter().map(|(model, micros)| format!("{model} {}", money(micros.as_i64().unwrap_or(0), &currency)));
+        let each =
+            prices.iter().map(|(model, micros)| format!("{model} {}", money(micros.as_i64().unwrap_or(0), &currency)));
         let factor = text(site, "/prices/factor_now");
         lines.push(format!("per device-hour {}; now times {factor}", each.collect::<Vec<_>>().join(", ")));
     }
@@ -222,8 +229,7 @@ pub async fn route(command: RouteCommand, client: &Client, output: &Output) -> R
         RouteCommand::Get { order } => {
             let id = super::reference::order(client, &order).await?;
             let routes = client.get(&["v1", "routes"], vec![("all", "true".to_owned())]).await?;
-            let own: Vec<Value> =
-                list(&routes, "/items").iter().filter(|r| text(r, "/order") == id).cloned().collect();
+            let own: Vec<Value> = list(&routes, "/items").iter().filter(|r| text(r, "/order") == id).cloned().collect();
             if own.is_empty() {
                 return Err(CliError::Failed(format!("order {id} has no routes")));
             }
@@ -238,7 +244,8 @@ fn routes_table(routes: &[Value]) -> String {
     let rows = routes.iter().map(|r| {
         let path: Vec<_> = list(r, "/path").iter().filter_map(Value::as_str).collect();
         let hops = list(r, "/hops").iter();
-        let hops: Vec<_> = hops.map(|h| format!("{} {}", text(h, "/point"), bytes(int(h, "/bytes").unwrap_or(0)))).collect();
+        let hops: Vec<_> =
+            hops.map(|h| format!("{} {}", text(h, "/point"), bytes(int(h, "/bytes").unwrap_or(0)))).collect();
         vec![
             text(r, "/order_name"),
             text(r, "/leg"),
@@ -265,7 +272,10 @@ mod tests {
             "available_kbps": 30_000, "age_ms": 300, "stale": false});
         let shown = links_table(&[link], &Output::plain(Format::Table));
         let cells: Vec<_> = shown.lines().nth(1).unwrap().split_whitespace().collect();
-        assert_eq!(cells, ["ab", "a", "b", "8.53ms", "200.1ms", "200.2ms", "0.20ms", "0.01%", "30Mbps/60Mbps", "300ms"]);
+        assert_eq!(
+            cells,
+            ["ab", "a", "b", "8.53ms", "200.1ms", "200.2ms", "0.20ms", "0.01%", "30Mbps/60Mbps", "300ms"]
+        );
     }
 
     #[test]

@@ -39,7 +39,10 @@ pub async fn wait(id: &str, goal: Goal, timeout: Span, client: &Client) -> Resul
         match client.get(&["v1", "orders", id], vec![]).await {
             Ok(order) => {
                 let state = text(&order, "/state");
-                bar.set_message(format!("waiting for {goal}, now {state} {}", text(&order, "/phase").trim_matches('-')));
+                bar.set_message(format!(
+                    "waiting for {goal}, now {state} {}",
+                    text(&order, "/phase").trim_matches('-')
+                ));
                 let known = state.parse().map(|state| progress(goal, state, text(&order, "/phase").parse().ok()));
                 match known {
                     Ok(Progress::Reached) => return Ok(order),
@@ -54,7 +57,8 @@ pub async fn wait(id: &str, goal: Goal, timeout: Span, client: &Client) -> Resul
             Err(error) => return Err(error),
         }
         if Instant::now() >= until {
-            let now = last.as_ref().map_or_else(String::new, |o| format!(": it is {}{}", text(o, "/state"), because(o)));
+            let now =
+                last.as_ref().map_or_else(String::new, |o| format!(": it is {}{}", text(o, "/state"), because(o)));
             return Err(CliError::Failed(format!("order {id} has not reached {goal} within {timeout}{now}")));
         }
         pace.rest(Some(until)).await;
@@ -73,10 +77,7 @@ fn because(order: &Value) -> String {
 /// The order's history; with `follow`, until it has ended.
 pub async fn events(id: &str, follow: bool, client: &Client, output: &Output) -> Result<Exit, CliError> {
     let feed = Feed { id, part: "events", follow, client };
-    feed.run(output, |events, o| {
-        events.iter().map(|event| event_line(event, o)).collect::<Vec<_>>().join("\n")
-    })
-    .await
+    feed.run(output, |events, o| events.iter().map(|event| event_line(event, o)).collect::<Vec<_>>().join("\n")).await
 }
 
 fn event_line(event: &Value, output: &Output) -> String {
@@ -141,13 +142,14 @@ impl Feed<'_> {
                         }
                     }
                     if output.format() == Format::Table {
-                        output::write(&table(items, output));
+                        output.tell(&table(items, output));
                     }
                 } else {
                     all.extend_from_slice(items);
                 }
                 let seen = items.last().map(|last| after_item(self.part, last));
-                after = next.map(|n| n.as_str().map_or_else(|| n.to_string(), str::to_owned)).or(seen.flatten()).or(after);
+                after =
+                    next.map(|n| n.as_str().map_or_else(|| n.to_string(), str::to_owned)).or(seen.flatten()).or(after);
                 if items.is_empty() || next.is_none() {
                     break;
                 }
@@ -190,7 +192,8 @@ mod tests {
     #[test]
     fn chunks_of_one_replica_are_one_text() {
         let chunk = |component: &str, said: &str| json!({"generation": 1, "component": component, "replica": 0, "offset": 0, "text": said});
-        let shown = log_lines(&[chunk("a", "one\ntw"), chunk("b", "x\n"), chunk("a", "o\n")], &Output::plain(Format::Table));
+        let shown =
+            log_lines(&[chunk("a", "one\ntw"), chunk("b", "x\n"), chunk("a", "o\n")], &Output::plain(Format::Table));
         assert_eq!(shown, "a/0.1 | one\na/0.1 | two\nb/0.1 | x");
     }
 

@@ -60,7 +60,9 @@ fn rank(state: OrderState) -> u8 {
 
 /// Where an order in this state (and phase) is with regard to the goal.
 pub fn progress(goal: Goal, state: OrderState, phase: Option<Phase>) -> Progress {
-    use OrderState::{Acknowledged, Cancelled, Cancelling, Completed, Failed, Held, InProgress, Partial, Pending, Rejected};
+    use OrderState::{
+        Acknowledged, Cancelled, Cancelling, Completed, Failed, Held, InProgress, Partial, Pending, Rejected,
+    };
     let reached = match (goal, state) {
         (Goal::State(goal), state) if goal == state => true,
         // what is completed has passed everything on the way
@@ -72,7 +74,11 @@ pub fn progress(goal: Goal, state: OrderState, phase: Option<Phase>) -> Progress
         (Goal::Phase(goal), InProgress) => phase.is_some_and(|p| p >= goal),
         // an order that is being cancelled goes through the last phases, and need not have been in those before
         (Goal::Phase(goal), Cancelling) => goal > Phase::Running && phase.is_some_and(|p| p >= goal),
-        (Goal::State(_), Rejected | Partial | Failed | Cancelled | Cancelling | Acknowledged | Pending | Held | InProgress | Completed)
+        (
+            Goal::State(_),
+            Rejected | Partial | Failed | Cancelled | Cancelling | Acknowledged | Pending | Held | InProgress
+            | Completed,
+        )
         | (Goal::Phase(_), Rejected | Partial | Failed | Cancelled | Acknowledged | Pending | Held) => false,
     };
     match (reached, state.is_final()) {

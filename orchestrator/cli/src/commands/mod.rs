@@ -20,8 +20,7 @@ use crate::{
 pub fn main(command: Command, global: &Global, output: &Output) -> Result<Exit, CliError> {
     let asked = Asked::new(global.context.clone(), global.url.clone());
     let client = Client::new(asked.server()?)?;
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(anyhow::Error::from)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(anyhow::Error::from)?;
     runtime.block_on(run(command, &client, output))
 }
 

@@ -1,11 +1,6 @@
 //! `rhumb order`.
 
-use super::{
-    explain, follow,
-    goal::Goal,
-    quote::key,
-    reference,
-};
+use super::{explain, follow, goal::Goal, quote::key, reference};
 use crate::{
     client::{Client, Repeat, Send},
     exit::{CliError, Exit},
@@ -296,8 +291,13 @@ fn order_table(order: &Value, output: &Output) -> String {
     if let Some(ms) = int(order, "/observed_age_ms") {
         lines.push(format!("  heard of {} ago", age(ms)));
     }
-    lines.push(format!("  tenant {}, generation {}, created {}, updated {}", text(order, "/tenant"),
-        text(order, "/generation"), time(order, "/created"), time(order, "/updated")));
+    lines.push(format!(
+        "  tenant {}, generation {}, created {}, updated {}",
+        text(order, "/tenant"),
+        text(order, "/generation"),
+        time(order, "/created"),
+        time(order, "/updated")
+    ));
     lines.join("\n")
 }
 
@@ -306,7 +306,12 @@ fn usage_table(usage: &Value) -> String {
     let rows = list(usage, "/items").iter().map(|item| {
         let subject = if item.get("site").is_some() { text(item, "/site") } else { text(item, "/link") };
         let quantity = item.pointer("/quantity").and_then(Value::as_f64).unwrap_or(0.0);
-        vec![text(item, "/kind"), subject, format!("{quantity:.6}"), money(int(item, "/cost_micros").unwrap_or(0), &currency)]
+        vec![
+            text(item, "/kind"),
+            subject,
+            format!("{quantity:.6}"),
+            money(int(item, "/cost_micros").unwrap_or(0), &currency),
+        ]
     });
     let total = money(int(usage, "/total_micros").unwrap_or(0), &currency);
     format!("{}\ntotal {total}", table(&["KIND", "WHERE", "QUANTITY>", "COST>"], rows))

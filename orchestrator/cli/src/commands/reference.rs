@@ -1,6 +1,10 @@
 //! Orders as people name them: by id, by a name that only one order has, or by the beginning of an id.
 
-use crate::{client::Client, exit::CliError, show::{list, text}};
+use crate::{
+    client::Client,
+    exit::CliError,
+    show::{list, text},
+};
 use rhumb_model::{OrderId, OrderName};
 use serde_json::Value;
 
@@ -59,7 +63,9 @@ fn only(given: &str, what: &str, mut found: Vec<String>) -> Result<Option<String
     if found.len() > 1 {
         let some = found.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
         let count = found.len();
-        return Err(CliError::Failed(format!("{count} orders have the {what} {given}: give the id of one, such as {some}")));
+        return Err(CliError::Failed(format!(
+            "{count} orders have the {what} {given}: give the id of one, such as {some}"
+        )));
     }
     Ok(found.pop())
 }
@@ -103,7 +109,8 @@ mod tests {
                     json!({"items": [order(THREE, "twice"), order(TWO, "twice")], "next": TWO})
                 };
                 let body = body.to_string();
-                let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+                let answer =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
         });

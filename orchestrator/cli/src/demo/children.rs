@@ -83,12 +83,8 @@ pub struct ChildStatus {
 impl Children {
     /// `pids` is the file that says which process is whose.
     pub fn new(pids: PathBuf) -> Self {
-        let shared = Shared {
-            executable: own_executable(),
-            pids,
-            states: Mutex::default(),
-            changes: watch::Sender::new(0),
-        };
+        let shared =
+            Shared { executable: own_executable(), pids, states: Mutex::default(), changes: watch::Sender::new(0) };
         Self { shared: Arc::new(shared), tasks: Mutex::default() }
     }
 
@@ -114,24 +110,26 @@ impl Children {
 
     /// Kills the child (SIGKILL) and does not start it again; false: there is none of that name. Done once it is dead.
     pub async fn stop(&self, name: &str) -> bool {
-        self.shared.want(name, Wanted::Down) && self.until(|states| states.get(name).is_none_or(|s| s.pid.is_none())).await
+        self.shared.want(name, Wanted::Down)
+            && self.until(|states| states.get(name).is_none_or(|s| s.pid.is_none())).await
     }
 
     /// Starts a stopped child again; false: there is none of that name. Done once it is there.
     pub async fn start(&self, name: &str) -> bool {
-        self.shared.want(name, Wanted::Up) && self.until(|states| states.get(name).is_none_or(|s| s.pid.is_some())).await
+        self.shared.want(name, Wanted::Up)
+            && self.until(|states| states.get(name).is_none_or(|s| s.pid.is_some())).await
     }
 
     /// Asks these to end and waits; kills what is left at the limit, or when `hurry` is done.
     pub async fn end(&self, names: &[String], limit: Duration, hurry: impl Future<Output = ()>) {
-        names.iter().for_each(|name| drop(self.shared.want(name, Wanted::Ended)));
+        self.shared.want_all(names, Wanted::Ended);
         let gone = || self.until(|states| names.iter().all(|n| states.get(n).is_none_or(|s| s.pid.is_none())));
         tokio::select! {
             _ = gone() => return,
             () = tokio::time::sleep(limit) => say("some children do not end by themselves and are killed"),
             () = hurry => say("the children are killed"),
         }
-        names.iter().for_each(|name| drop(self.shared.want(name, Wanted::Killed)));
+        self.shared.want_all(names, Wanted::Killed);
         gone().await;
     }
 
@@ -157,13 +155,20 @@ impl Shared {
         let Some(state) = states.get(name) else { return false };
         // what is over stays so
         state.wanted.send_if_modified(|now| {
-            let changes = *now != wanted && *now != Wanted::Killed && !(*now == Wanted::Ended && wanted != Wanted::Killed);
+            let changes =
+                *now != wanted && *now != Wanted::Killed && !(*now == Wanted::Ended && wanted != Wanted::Killed);
             if changes {
                 *now = wanted;
             }
             changes
         });
         true
+    }
+
+    fn want_all(&self, names: &[String], wanted: Wanted) {
+        for name in names {
+            self.want(name, wanted);
+        }
     }
 
     fn set(&self, name: &str, pid: Option<u32>) {
@@ -185,7 +190,8 @@ impl Shared {
     async fn tend(&self, plan: &Plan, mut asked: watch::Receiver<Wanted>) {
         let mut pause = plan.pause;
         loop {
-            match *asked.borrow_and_update() {
+            let wanted = *asked.borrow_and_update();
+            match wanted {
                 Wanted::Up => {}
                 Wanted::Down => {
                     if asked.changed().await.is_err() {
@@ -206,7 +212,8 @@ impl Shared {
                 }
                 Err(error) => format!("cannot be started: {error}"),
             };
-            match *asked.borrow() {
+            let wanted = *asked.borrow();
+            match wanted {
                 Wanted::Up => {}
                 Wanted::Down => {
                     say(&format!("{} is stopped ({end})", plan.name));
@@ -216,7 +223,12 @@ impl Shared {
             }
             pause = if begun.elapsed() < SHORT_LIFE { (pause * 2).min(LONGEST_PAUSE) } else { plan.pause };
             let wait = if begun.elapsed() < SHORT_LIFE { pause } else { plan.pause };
-            say(&format!("{} ended ({end}), starts again in {} s; see {}", plan.name, wait.as_secs(), plan.log.display()));
+            say(&format!(
+                "{} ended ({end}), starts again in {} s; see {}",
+                plan.name,
+                wait.as_secs(),
+                plan.log.display()
+            ));
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 _ = asked.changed() => asked.mark_changed(),
@@ -311,14 +323,14 @@ mod tests {
         }
 
         async fn until(&self, so: impl Fn(&ChildStatus) -> bool) -> ChildStatus {
-            let found = || self.children.status().into_iter().find(|c| so(c));
-            let wait = self.children.until(|_| false);
-            tokio::select! {
-                _ = wait => {}
-                () = tokio::time::sleep(Duration::from_secs(10)) => panic!("not within 10 s: {:?}", self.children.status()),
-                () = async { while found().is_none() { tokio::time::sleep(Duration::from_millis(5)).await; } } => {}
+            let deadline = Instant::now() + Duration::from_secs(10);
+            loop {
+                if let Some(found) = self.children.status().into_iter().find(|c| so(c)) {
+                    return found;
+                }
+                assert!(Instant::now() < deadline, "not within 10 s: {:?}", self.children.status());
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            found().unwrap()
         }
 
         fn pids(&self) -> BTreeMap<String, u32> {

@@ -37,7 +37,9 @@ impl World {
             return Err(CliError::Usage("the federation has no site: a demo needs one".into()));
         };
         if agents.iter().any(|p| p.as_str() == SERVER) {
-            return Err(CliError::Usage(format!("a point is called {SERVER}, as the demo's orchestrator is: rename it")));
+            return Err(CliError::Usage(format!(
+                "a point is called {SERVER}, as the demo's orchestrator is: rename it"
+            )));
         }
         if let Some(large) = file.datasets.iter().find(|d| d.size > MOST_DATASET) {
             return Err(CliError::Usage(format!(
@@ -69,8 +71,7 @@ impl World {
             kind: TokenKindEntry::Agent,
             subject: point.to_string(),
         };
-        let admin =
-            TokenEntry { file: layout.admin_token(), kind: TokenKindEntry::Admin, subject: TENANT.to_owned() };
+        let admin = TokenEntry { file: layout.admin_token(), kind: TokenKindEntry::Admin, subject: TENANT.to_owned() };
         Ok(ServerConfig {
             listen,
             hosts: hosts.collect(),
