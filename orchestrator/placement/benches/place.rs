@@ -27,7 +27,8 @@ fn main() {
         .sample_size(20)
         .configure_from_args();
     let submit: Timestamp = "2026-12-01T03:17:00Z".parse().expect("a written instant is one");
-    for sites in [10, 100, 1_000] {
+    let only: Option<u32> = std::env::var("PLACE_BENCH_SITES").ok().and_then(|s| s.parse().ok());
+    for sites in [10, 100, 1_000].into_iter().filter(|s| only.is_none_or(|o| o == *s)) {
         let file = generate::federation(Size::of(sites), SEED);
         let view = View::from_file(&file).expect("a generated federation is sound");
         let orders = generate::orders(sites, ORDERS, SEED);

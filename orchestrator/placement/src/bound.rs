@@ -255,8 +255,8 @@ impl Bounding<'_, '_> {
             if !quick_enough(problem, stream, &tree, &ask, point) {
                 continue;
             }
-            let whole = amount(problem, stream, units, hours, 1)?;
-            let cost = amount(problem, stream, units, hours, i128::from(divide))?;
+            let whole = amount(problem, stream, i128::from(units), hours, 1)?;
+            let cost = amount(problem, stream, i128::from(units), hours, i128::from(divide))?;
             let time = if stream.span == Span::Run {
                 0
             } else {
@@ -337,5 +337,5 @@ pub(crate) fn between(
     if !quick_enough(problem, stream, &tree, &ask, end) {
         return None;
     }
-    amount(problem, stream, units, hours, i128::from(divide))
+    amount(problem, stream, i128::from(units), hours, i128::from(divide))
 }

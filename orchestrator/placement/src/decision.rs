@@ -66,7 +66,7 @@ pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &
     match answer::plan(&problem, &outcome) {
         Some(plan) => answer(Ok(plan), stats),
         None => {
-            let question = Question { view, net, request: *request, policy, force: None };
+            let question = Question { base: &problem, force: None };
             answer(Err(refusal::reasons(&question, outcome.complete)), stats)
         }
     }

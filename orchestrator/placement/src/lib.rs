@@ -32,6 +32,7 @@ mod room;
 mod search;
 mod settle;
 mod stand;
+mod streams;
 mod verdict;
 mod window;
 

@@ -2,9 +2,11 @@
 //!
 //! The input order of links and points has no trace here: an edge's ordinal is the rank of its id.
 
+use crate::path::{Ask, Tree};
 use num_traits::{CheckedMul, ToPrimitive};
 use rhumb_federation::View;
 use rhumb_model::ratio::Ratio;
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 /// A directed link.
 #[derive(Debug, Clone)]
@@ -16,9 +18,9 @@ pub(crate) struct Edge {
     /// One way, in microseconds.
     pub latency: u64,
     /// Price per 10^9 bytes, in micro-units times `Network::scale`.
-    pub per_gb: i128,
+    pub per_gb: i64,
     /// Price per Mbit/s and hour, in micro-units times `Network::scale`.
-    pub per_mbps_hour: i128,
+    pub per_mbps_hour: i64,
     /// Index in the view's graph.
     pub index: usize,
 }
@@ -32,7 +34,19 @@ pub(crate) struct Network {
     entering: Lists,
     /// Every distinct free capacity, ascending: a rate belongs to the class of the first that carries it.
     steps: Vec<u64>,
+    masks: RefCell<Vec<Rc<[bool]>>>,
+    trees: RefCell<HashMap<TreeKey, Rc<Tree>>>,
 }
+
+/// A set of allowed links, by edge ordinal; equal sets have one number.
+#[derive(Debug, Clone)]
+pub(crate) struct Mask {
+    number: usize,
+    pub allowed: Rc<[bool]>,
+}
+
+/// A tree's question: mask, roots, walk, price, class of free capacity.
+type TreeKey = (usize, Rc<[u32]>, Direction, Price, u64);
 
 /// Edge ordinals by point.
 #[derive(Debug)]
@@ -70,7 +84,7 @@ pub(crate) enum Price {
 }
 
 impl Price {
-    pub fn of(self, edge: &Edge) -> i128 {
+    pub fn of(self, edge: &Edge) -> i64 {
         match self {
             Self::Volume => 9 * edge.per_gb + 20 * edge.per_mbps_hour,
             Self::Rate => edge.per_mbps_hour,
@@ -79,8 +93,9 @@ impl Price {
     }
 }
 
-/// Prices above this (of one link, scaled) leave no room for exact sums: such a link is not used.
-const PRICE_LIMIT: i128 = 1 << 90;
+/// Prices above this (of one link, scaled) leave no room for exact sums: such a link is not used. The sum over a path of
+/// 2^13 links, 29 times the price each, stays below 2^63.
+const PRICE_LIMIT: i64 = 1 << 45;
 
 impl Network {
     pub fn new(view: &View) -> Self {
@@ -119,7 +134,23 @@ impl Network {
         let mut steps: Vec<u64> = edges.iter().map(|e| e.free).collect();
         steps.sort_unstable();
         steps.dedup();
-        Self { edges, scale, leaving, entering, steps }
+        Self { edges, scale, leaving, entering, steps, masks: RefCell::default(), trees: RefCell::default() }
+    }
+
+    pub fn mask(&self, allowed: Vec<bool>) -> Mask {
+        let mut masks = self.masks.borrow_mut();
+        let number = masks.iter().position(|m| **m == *allowed).unwrap_or(masks.len());
+        if number == masks.len() {
+            masks.push(allowed.into());
+        }
+        Mask { number, allowed: Rc::clone(&masks[number]) }
+    }
+
+    /// Distances of all points to `roots`, kept as long as the network.
+    pub fn tree(&self, mask: &Mask, ask: &Ask, roots: &Rc<[u32]>) -> Rc<Tree> {
+        let key = (mask.number, Rc::clone(roots), ask.walk, ask.price, ask.kbps);
+        let mut trees = self.trees.borrow_mut();
+        Rc::clone(trees.entry(key).or_insert_with(|| Rc::new(Tree::new(self, ask, roots))))
     }
 
     /// Every distinct free capacity, ascending, in kbit/s.
@@ -180,10 +211,10 @@ impl Lists {
     }
 }
 
-fn scaled(price: &Ratio, scale: i128) -> Option<i128> {
+fn scaled(price: &Ratio, scale: i128) -> Option<i64> {
     let value = price.checked_mul(&Ratio::from_integer(scale))?;
     // a negative price would break every bound: such a link is no link
-    let whole = value.is_integer().then(|| value.to_integer())?;
+    let whole = value.is_integer().then(|| i64::try_from(value.to_integer()).ok()).flatten()?;
     (0..PRICE_LIMIT).contains(&whole).then_some(whole)
 }
 

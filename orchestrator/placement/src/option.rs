@@ -190,8 +190,8 @@ fn choice(
 ) -> Option<Choice> {
     let stream = &problem.streams[leg.stream];
     let net = problem.net;
-    let sum = |of: fn(&crate::network::Edge) -> i128| -> Option<i128> {
-        edges.iter().try_fold(0_i128, |s, e| s.checked_add(of(&net.edges[*e as usize])))
+    let sum = |of: fn(&crate::network::Edge) -> i64| -> Option<i128> {
+        edges.iter().try_fold(0_i128, |s, e| s.checked_add(i128::from(of(&net.edges[*e as usize]))))
     };
     let zero = Ratio::from_integer(0);
     let (mut path, mut transfer, mut time) = (zero, zero, zero);

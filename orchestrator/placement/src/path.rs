@@ -34,14 +34,14 @@ impl Ask<'_> {
 #[derive(Debug)]
 pub(crate) struct Tree {
     /// (price, links) of the cheapest way, fewest links on a tie.
-    pub cheapest: Vec<Option<(i128, u32)>>,
+    pub cheapest: Vec<Option<(i64, u32)>>,
     quickest: OnceCell<Vec<Option<u64>>>,
     roots: Rc<[u32]>,
 }
 
 impl Tree {
     pub fn new(net: &Network, ask: &Ask, roots: &Rc<[u32]>) -> Self {
-        let zero = roots.iter().map(|r| (*r, (0_i128, 0_u32)));
+        let zero = roots.iter().map(|r| (*r, (0_i64, 0_u32)));
         let cheapest = distances(net, ask, zero, |(cost, links), edge| {
             Some((cost.checked_add(ask.price.of(&net.edges[edge as usize]))?, links + 1))
         });
@@ -65,7 +65,7 @@ impl Tree {
 /// For every point the least of: a root's own cost, and the way to it at `weight` for each unit of price.
 pub(crate) fn potential(net: &Network, ask: &Ask, roots: &[(u32, i128)], weight: i128) -> Vec<Option<i128>> {
     distances(net, ask, roots.iter().copied(), |cost, edge| {
-        cost.checked_add(ask.price.of(&net.edges[edge as usize]).checked_mul(weight)?)
+        cost.checked_add(i128::from(ask.price.of(&net.edges[edge as usize])).checked_mul(weight)?)
     })
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Route {
     /// Where the search ended.
     pub root: u32,
     /// In the units of `Price`.
-    pub cost: i128,
+    pub cost: i64,
     /// Microseconds.
     pub latency: u64,
 }
@@ -123,7 +123,7 @@ struct Label {
     point: u32,
     parent: u32,
     edge: u32,
-    cost: i128,
+    cost: i64,
     links: u32,
     latency: u64,
     beaten: bool,
@@ -141,7 +141,7 @@ pub(crate) enum Wanted {
 const NONE: u32 = u32::MAX;
 
 /// Estimated (cost, links) of the whole path, then links so far: equals at one point are all known before one is opened.
-type Key = (i128, u32, u32, u32);
+type Key = (i64, u32, u32, u32);
 
 /// Paths from `start` to the roots of `tree` with a latency of at most `bound` microseconds, by (cost, links, link ids).
 pub(crate) fn routes(
@@ -213,7 +213,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Adds a label unless one at the same point is as good in everything; of equals the smaller link ids stay.
-    fn push(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i128, u32, u64)) {
+    fn push(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i64, u32, u64)) {
         let (Some((cost_left, links_left)), Some(latency_left)) =
             (self.tree.cheapest[point as usize], self.left(point))
         else {
@@ -324,7 +324,7 @@ pub(crate) fn alternatives(
 }
 
 impl Search<'_> {
-    fn push_any(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i128, u32, u64)) {
+    fn push_any(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i64, u32, u64)) {
         let (Some((cost_left, links_left)), Some(latency_left)) =
             (self.tree.cheapest[point as usize], self.left(point))
         else {

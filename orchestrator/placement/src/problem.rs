@@ -1,10 +1,11 @@
 //! The order and the view by dense ordinal: what one search works on.
 
 use crate::{
-    network::{Direction, Network, Price},
+    network::{Direction, Mask, Network, Price},
     path::{Ask, Tree},
     policy::{Policy, Request},
     stand::{self, Stand},
+    streams,
     window::Tariff,
 };
 use num_traits::CheckedDiv;
@@ -16,7 +17,11 @@ use rhumb_model::{
     ratio::Ratio,
     state::SiteState,
 };
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+};
 
 /// Nanoseconds in an hour: all times are exact nanoseconds since submission.
 pub(crate) const HOUR: i128 = 3_600_000_000_000;
@@ -41,7 +46,7 @@ pub(crate) struct Relax {
 }
 
 /// A component of the order.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Part<'a> {
     pub component: &'a Component,
     /// Fewest and most replicas worth trying.
@@ -49,7 +54,8 @@ pub(crate) struct Part<'a> {
     pub most: u32,
     /// Where it can stand, by site and model.
     pub stands: Vec<Stand<'a>>,
-    /// Thousandths of requests per second that one replica serves.
+    /// Thousandths of requests per second: asked of it by all regions, and served by one replica.
+    pub demand: u64,
     pub serves: u64,
     pub one_site: bool,
     pub spread_site: bool,
@@ -104,9 +110,6 @@ impl Stream {
     }
 }
 
-/// A tree's question: roots, walk, price, class of free capacity, encryption.
-type TreeKey = (Rc<[u32]>, Direction, Price, u64, bool);
-
 pub(crate) struct Problem<'a> {
     pub view: &'a View,
     pub net: &'a Network,
@@ -128,13 +131,10 @@ pub(crate) struct Problem<'a> {
     tariffs: Vec<Rc<RefCell<Tariff>>>,
     /// Least integral of the factor, by tariff and hours.
     least: RefCell<HashMap<(*const RefCell<Tariff>, Ratio), Option<Ratio>>>,
-    /// By edge: allowed for a plain and for an encrypted flow.
-    allowed: [Vec<bool>; 2],
-    trees: RefCell<HashMap<TreeKey, Rc<Tree>>>,
+    /// Links allowed for a plain and for an encrypted flow.
+    allowed: [OnceCell<Mask>; 2],
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
     pub rungs: Vec<u64>,
-    /// Demand that each part must serve in all.
-    pub demand: Vec<u64>,
 }
 
 /// Rungs of staging, in kbit/s.
@@ -171,18 +171,18 @@ impl<'a> Problem<'a> {
         let since = |t: jiff::Timestamp| Ratio::from_integer(t.as_nanosecond() - request.submit.as_nanosecond());
         let window =
             terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, request.submit)));
-        let streams = if relax.flows { Vec::new() } else { streams(view, request, relax, &mut wrong) };
+        let streams = if relax.flows { Vec::new() } else { streams::streams(view, request, relax, &mut wrong) };
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        let allowed = [false, true].map(|encrypted| allowed(view, net, &order.constraints, encrypted, policy, relax));
-        let mut problem = Self {
+        let parts = (0..order.components.len()).map(|i| part(view, request, relax, i)).collect();
+        Ok(Self {
             view,
             net,
             request,
             policy,
             relax,
-            parts: Vec::with_capacity(order.components.len()),
+            parts,
             streams,
             deadline: terms.deadline.filter(|_| !relax.deadline).map(since),
             value,
@@ -191,17 +191,42 @@ impl<'a> Problem<'a> {
             window,
             tariffs: tariffs(view, request.submit),
             least: RefCell::default(),
-            allowed,
-            trees: RefCell::default(),
+            allowed: Default::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
-            demand: Vec::new(),
+        })
+    }
+
+    /// The same question with other constraints left aside.
+    pub fn relaxed(&self, relax: Relax) -> Self {
+        let order = self.request.order;
+        let terms = &order.terms;
+        let mut wrong = Vec::new();
+        let stands = |r: Relax| (r.capacity, r.draining, r.stale);
+        let parts = if stands(relax) == stands(self.relax) {
+            self.parts.clone()
+        } else {
+            (0..order.components.len()).map(|i| part(self.view, self.request, relax, i)).collect()
         };
-        for index in 0..order.components.len() {
-            let demand = demand_of(order, index);
-            problem.demand.push(demand);
-            problem.parts.push(part(view, request, relax, index, demand));
+        let money = |amount: Option<Amount>| amount?.micros_in(self.view.currency, &self.view.rates).ok();
+        let submit = self.request.submit;
+        let since = |t: jiff::Timestamp| Ratio::from_integer(t.as_nanosecond() - submit.as_nanosecond());
+        Self {
+            relax,
+            parts,
+            streams: if relax.flows {
+                Vec::new()
+            } else {
+                streams::streams(self.view, self.request, relax, &mut wrong)
+            },
+            deadline: terms.deadline.filter(|_| !relax.deadline).map(since),
+            budget: money(terms.budget).filter(|_| !relax.budget),
+            window: terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, submit))),
+            tariffs: self.tariffs.clone(),
+            least: RefCell::default(),
+            allowed: Default::default(),
+            rungs: self.rungs.clone(),
+            ..*self
         }
-        Ok(problem)
     }
 
     pub fn link(&self, edge: u32) -> &'a rhumb_federation::ViewLink {
@@ -244,14 +269,16 @@ impl<'a> Problem<'a> {
     /// What a stream at `kbps` asks of links. `None`: no link carries that rate.
     pub fn ask(&self, stream: &Stream, kbps: u64, walk: Direction) -> Option<Ask<'_>> {
         let kbps = if self.relax.bandwidth { 0 } else { self.net.class(kbps)? };
-        Some(Ask { allowed: &self.allowed[usize::from(stream.encrypted)], kbps, price: stream.price(), walk })
+        Some(Ask { allowed: &self.mask(stream.encrypted).allowed, kbps, price: stream.price(), walk })
     }
 
-    /// Distances of all points to `roots`, kept for the whole search.
+    fn mask(&self, encrypted: bool) -> &Mask {
+        self.allowed[usize::from(encrypted)].get_or_init(|| self.net.mask(streams::allowed(self, encrypted)))
+    }
+
+    /// Distances of all points to `roots`, kept for the whole view.
     pub fn tree(&self, stream: &Stream, ask: &Ask, roots: &Rc<[u32]>) -> Rc<Tree> {
-        let key = (Rc::clone(roots), ask.walk, ask.price, ask.kbps, stream.encrypted);
-        let mut trees = self.trees.borrow_mut();
-        Rc::clone(trees.entry(key).or_insert_with(|| Rc::new(Tree::new(self.net, ask, roots))))
+        self.net.tree(self.mask(stream.encrypted), ask, roots)
     }
 }
 
@@ -272,7 +299,8 @@ fn demand_of(order: &rhumb_model::Order, index: usize) -> u64 {
     order.flows.iter().filter(|f| to(&f.to)).filter_map(|f| f.demand).map(rhumb_model::Demand::millirps).sum()
 }
 
-fn part<'a>(view: &'a View, request: Request<'a>, relax: Relax, index: usize, demand: u64) -> Part<'a> {
+fn part<'a>(view: &'a View, request: Request<'a>, relax: Relax, index: usize) -> Part<'a> {
+    let demand = demand_of(request.order, index);
     let component = &request.order.components[index];
     let serves = component.service.as_ref().map_or(0, |s| s.serves.millirps());
     let served = if serves == 0 { 0 } else { u32::try_from(demand.div_ceil(serves)).unwrap_or(u32::MAX) };
@@ -285,6 +313,7 @@ fn part<'a>(view: &'a View, request: Request<'a>, relax: Relax, index: usize, de
         fewest,
         most,
         stands,
+        demand,
         serves,
         one_site: matches!(interconnect, Some(Interconnect::Site | Interconnect::Rack | Interconnect::NvlDomain)),
         spread_site: component.place.spread == Some(Spread::Site),
@@ -312,93 +341,3 @@ fn tariffs(view: &View, submit: jiff::Timestamp) -> Vec<Rc<RefCell<Tariff>>> {
 
 /// Different tariffs that are compared with, at most: beyond that comparing costs more than it saves.
 const SHARED: usize = 32;
-
-/// Whether each link may be taken, by edge ordinal.
-fn allowed(
-    view: &View,
-    net: &Network,
-    constraints: &Constraints,
-    encrypted: bool,
-    policy: &Policy,
-    relax: Relax,
-) -> Vec<bool> {
-    let within = &constraints.jurisdictions;
-    let bound = !within.is_empty() && !relax.path_jurisdiction;
-    let point_in = |p: &rhumb_federation::view::ViewPoint| p.jurisdiction.as_ref().is_some_and(|j| within.contains(j));
-    let points: Vec<bool> = view.graph.node_weights().map(|p| !bound || point_in(p)).collect();
-    let encrypted = encrypted && !relax.encryption && !policy.overlay_encrypts;
-    net.edges
-        .iter()
-        .map(|edge| {
-            let link = &view.graph[petgraph::graph::EdgeIndex::new(edge.index)];
-            let inside = !bound || (!link.jurisdictions.is_empty() && link.jurisdictions.is_subset(within));
-            let fresh = !link.stale || policy.allow_stale || relax.stale;
-            points[edge.from as usize] && points[edge.to as usize] && inside && fresh && (!encrypted || link.encrypted)
-        })
-        .collect()
-}
-
-/// Sites whose copies can be read or written: an agent is there.
-fn reachable(view: &View, name: &rhumb_model::SiteName) -> Option<u32> {
-    let point = view.points.get(name)?;
-    let site = view.graph[*point].site.map(|s| &view.sites[s].site.state);
-    (!matches!(site, Some(SiteState::Lost))).then_some(point.index() as u32)
-}
-
-fn streams(view: &View, request: Request, relax: Relax, wrong: &mut Vec<Reason>) -> Vec<Stream> {
-    let order = request.order;
-    let mut streams = Vec::with_capacity(order.flows.len());
-    for (index, flow) in order.flows.iter().enumerate() {
-        let mut access = 0;
-        let mut size = None;
-        let mut end = |end: &End| -> Option<Place> {
-            match end {
-                End::Component(name) => order.components.iter().position(|c| &c.name == name).map(Place::Part),
-                End::Dataset(name) => {
-                    let dataset = view.datasets.get(name)?;
-                    size = Some(dataset.size.bytes());
-                    let points: Vec<u32> = dataset.at.iter().filter_map(|s| reachable(view, s)).collect();
-                    Some(Place::Points(points.into()))
-                }
-                End::Region(name) => {
-                    let region = view.regions.get(name)?;
-                    access = region.access.micros();
-                    let point = view.points.get(&region.at)?;
-                    Some(Place::Points([point.index() as u32].into()))
-                }
-            }
-        };
-        let (from, to) = (end(&flow.from), end(&flow.to));
-        for (known, name) in [(&from, &flow.from), (&to, &flow.to)] {
-            if known.is_none() {
-                let mut reason = not_allowed(&name.to_string(), "unknown in this federation");
-                reason.flow = Some(index as u32);
-                wrong.push(reason);
-            }
-        }
-        let (Some(from), Some(to)) = (from, to) else { continue };
-        let whole = if flow.volume.is_none() && flow.rate.is_none() { size } else { None };
-        let volume = flow.volume.map(rhumb_model::Bytes::bytes).or(whole);
-        let span = match (&from, &to, volume) {
-            (_, Place::Part(_), Some(_)) => Span::Inbound,
-            (Place::Part(_), _, Some(_)) => Span::Outbound,
-            _ => Span::Run,
-        };
-        let max = flow.max_latency.filter(|_| !relax.latency).map(rhumb_model::Latency::micros);
-        streams.push(Stream {
-            flow: index,
-            from,
-            to,
-            span,
-            volume: volume.unwrap_or(0),
-            kbps: flow.rate.map(rhumb_model::Bandwidth::kbps),
-            demand: flow.demand.map(rhumb_model::Demand::millirps),
-            bound: max.map(|m| m.saturating_sub(access)),
-            access,
-            copy: flow.copy,
-            encrypted: flow.encrypted || order.constraints.encrypted,
-            hopeless: max.is_some_and(|m| m < access),
-        });
-    }
-    streams
-}

@@ -21,11 +21,8 @@ use rhumb_model::{
 
 /// One question, asked again with constraints left aside.
 #[derive(Clone, Copy)]
-pub(crate) struct Question<'a> {
-    pub view: &'a View,
-    pub net: &'a Network,
-    pub request: Request<'a>,
-    pub policy: &'a Policy,
+pub(crate) struct Question<'q, 'a> {
+    pub base: &'q Problem<'a>,
     pub force: Option<usize>,
 }
 
@@ -43,19 +40,23 @@ const CONSTRAINTS: [(ReasonKind, fn(&mut Relax)); 10] = [
     (ReasonKind::Deadline, |r| r.deadline = true),
 ];
 
-impl<'a> Question<'a> {
-    fn problem(&self, relax: Relax) -> Option<Problem<'a>> {
-        Problem::new(self.view, self.net, self.request, self.policy, relax).ok()
+impl<'a> Question<'_, 'a> {
+    fn order(&self) -> &'a rhumb_model::Order {
+        self.base.request.order
     }
 
-    fn ask(&self, relax: Relax) -> Option<(Problem<'a>, Outcome)> {
-        let problem = self.problem(relax)?;
+    fn view(&self) -> &'a View {
+        self.base.view
+    }
+
+    fn ask(&self, relax: Relax) -> (Problem<'a>, Outcome) {
+        let problem = self.base.relaxed(relax);
         let outcome = search::search(&problem, self.force);
-        Some((problem, outcome))
+        (problem, outcome)
     }
 
     fn feasible(&self, relax: Relax) -> bool {
-        self.ask(relax).is_some_and(|(_, o)| o.solution.is_some())
+        self.ask(relax).1.solution.is_some()
     }
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
         draining: false,
         deadline: true,
     };
-    let order = question.request.order;
+    let order = question.order();
     if question.force.is_none() {
         let mut missing = nowhere(question);
         if !missing.is_empty() {
@@ -89,9 +90,8 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
         if !asked(question, kind) {
             continue;
         }
-        if let Some((problem, outcome)) = question.ask(without)
-            && let Some(solution) = &outcome.solution
-        {
+        let (problem, outcome) = question.ask(without);
+        if let Some(solution) = &outcome.solution {
             found.push(tell(question, kind, &problem, solution));
         }
     }
@@ -117,13 +117,11 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
                 if question.feasible(relax) {
                     continue;
                 }
-                match question.ask(before) {
-                    Some((problem, outcome)) if kind != ReasonKind::NoPath => {
-                        if let Some(solution) = &outcome.solution {
-                            found.push(tell(question, kind, &problem, solution));
-                        }
-                    }
-                    _ => found.push(no_path(question)),
+                if kind == ReasonKind::NoPath {
+                    found.push(no_path(question));
+                } else {
+                    let (problem, outcome) = question.ask(before);
+                    found.extend(outcome.solution.as_ref().map(|s| tell(question, kind, &problem, s)));
                 }
                 break;
             }
@@ -136,7 +134,7 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
             flow: None,
             site: None,
             needed: "a plan".to_owned(),
-            free: format!("none within {} nodes", question.policy.node_budget),
+            free: format!("none within {} nodes", question.base.policy.node_budget),
         });
     }
     sort(&mut found);
@@ -150,7 +148,7 @@ pub(crate) fn sort(reasons: &mut Vec<Reason>) {
 
 /// Whether the order, the view or the policy holds the constraint at all.
 fn asked(question: &Question, kind: ReasonKind) -> bool {
-    let order = question.request.order;
+    let order = question.order();
     match kind {
         ReasonKind::Jurisdiction => !order.constraints.jurisdictions.is_empty(),
         ReasonKind::Budget => order.terms.budget.is_some(),
@@ -166,8 +164,8 @@ fn asked(question: &Question, kind: ReasonKind) -> bool {
 /// Components that no site takes, or that cannot serve what is asked.
 fn nowhere(question: &Question) -> Vec<Reason> {
     let mut found = Vec::new();
-    let Some(problem) = question.problem(Relax::default()) else { return found };
-    for (index, part) in problem.parts.iter().enumerate() {
+    let problem = question.base;
+    for part in &problem.parts {
         let component = part.component;
         if part.fewest > part.most {
             found.push(Reason {
@@ -175,11 +173,7 @@ fn nowhere(question: &Question) -> Vec<Reason> {
                 component: Some(component.name.clone()),
                 flow: None,
                 site: None,
-                needed: format!(
-                    "{} replicas for {}",
-                    part.fewest,
-                    rhumb_model::Demand::from_millirps(problem.demand[index])
-                ),
+                needed: format!("{} replicas for {}", part.fewest, rhumb_model::Demand::from_millirps(part.demand)),
                 free: format!("{} replicas at most", part.most),
             });
             continue;
@@ -187,8 +181,8 @@ fn nowhere(question: &Question) -> Vec<Reason> {
         if !part.stands.is_empty() {
             continue;
         }
-        let mut refused: Vec<Reason> = (0..question.view.sites.len())
-            .filter_map(|site| stand::why_not(question.view, question.request, component, site))
+        let mut refused: Vec<Reason> = (0..question.view().sites.len())
+            .filter_map(|site| stand::why_not(question.view(), problem.request, component, site))
             .collect();
         // the sites that came furthest say what is really missing
         let furthest = refused.iter().map(|r| stage(r.reason)).max().unwrap_or(0);
@@ -219,18 +213,18 @@ pub(crate) fn stage(kind: ReasonKind) -> u8 {
 
 /// Each component fits somewhere, but not all replicas of all components do.
 fn together(question: &Question) -> Reason {
-    let problem = question.problem(Relax::default());
-    let short = problem.as_ref().and_then(|p| {
+    let short = {
         let room = |part: &crate::problem::Part| -> u64 { part.stands.iter().map(|s| u64::from(s.room)).sum() };
-        p.parts.iter().find(|part| room(part) < u64::from(part.fewest)).map(|part| (part, room(part)))
-    });
+        let mut parts = question.base.parts.iter();
+        parts.find(|part| room(part) < u64::from(part.fewest)).map(|part| (part, room(part)))
+    };
     let (component, needed, free) = match short {
         Some((part, room)) => {
             (Some(part.component.name.clone()), format!("{} replicas", part.fewest), format!("room for {room}"))
         }
         None => (None, "all components together".to_owned(), "room for each alone".to_owned()),
     };
-    let site = question.force.map(|s| question.view.sites[s].site.name.clone());
+    let site = question.force.map(|s| question.view().sites[s].site.name.clone());
     Reason { reason: ReasonKind::Capacity, component, flow: None, site, needed, free }
 }
 
@@ -248,13 +242,14 @@ fn no_path(question: &Question) -> Reason {
         deadline: true,
         ..Relax::default()
     };
-    let order = question.request.order;
+    let order = question.order();
     // the first flow without which there is a plan
     for index in 0..order.flows.len() {
         let mut without = order.clone();
         without.flows.remove(index);
-        let request = Request { order: &without, ..question.request };
-        let problem = Problem::new(question.view, question.net, request, question.policy, relax);
+        let base = question.base;
+        let request = Request { order: &without, ..base.request };
+        let problem = Problem::new(base.view, base.net, request, base.policy, relax);
         if problem.is_ok_and(|p| search::search(&p, question.force).solution.is_some()) {
             reason.flow = Some(index as u32);
             reason.needed = format!("a path from {} to {}", order.flows[index].from, order.flows[index].to);
@@ -271,7 +266,7 @@ pub(crate) fn money(micros: i128, view: &View) -> String {
 
 /// The reason in words, from the plan that there is without the constraint.
 fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Solution) -> Reason {
-    let order = question.request.order;
+    let order = question.order();
     let mut reason = not_allowed("", "");
     reason.reason = kind;
     let mut set = |needed: String, free: String| (reason.needed, reason.free) = (needed, free);
@@ -283,7 +278,7 @@ fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Sol
         ReasonKind::Budget => {
             let terms = &solution.terms;
             let bill = i128::from(terms.compute) + i128::from(terms.path) + i128::from(terms.transfer);
-            set(money(bill, question.view), order.terms.budget.map_or(String::new(), |b| b.to_string()));
+            set(money(bill, question.view()), order.terms.budget.map_or(String::new(), |b| b.to_string()));
         }
         ReasonKind::PriceWindow => {
             let length = round_half_up((solution.times.finish) / Ratio::from_integer(1000));
@@ -333,11 +328,12 @@ fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Sol
                 let links = choice.edges.iter().filter(|e| breaks(**e)).map(|e| &problem.link(*e).id);
                 set(needed, format!("links that are not: {}", stand::list(links)));
             } else if let Some(site) = used(problem, solution).find(|s| {
-                kind == ReasonKind::Stale && question.view.sites[*s].site.state != rhumb_model::state::SiteState::Ready
+                kind == ReasonKind::Stale
+                    && question.view().sites[*s].site.state != rhumb_model::state::SiteState::Ready
             }) {
                 set(
                     needed,
-                    format!("{} at {}", question.view.sites[site].site.state, question.view.sites[site].site.name),
+                    format!("{} at {}", question.view().sites[site].site.state, question.view().sites[site].site.name),
                 );
             } else {
                 let flows = solution.legs.iter().find(|(_, c)| !c.edges.is_empty());
@@ -353,7 +349,7 @@ fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Sol
                 .flat_map(|(list, part)| list.iter().map(move |(s, n)| (part, &part.stands[*s], *n)));
             let mut shown = None;
             for (part, stand, n) in lacking {
-                let room = crate::room::most(part.component, stand.model, &question.view.sites[stand.site].nodes, n);
+                let room = crate::room::most(part.component, stand.model, &question.view().sites[stand.site].nodes, n);
                 if room < n {
                     shown = Some((part.component.name.clone(), stand.site, n, room));
                     break;
@@ -361,7 +357,7 @@ fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Sol
             }
             match shown {
                 Some((name, site, n, room)) => {
-                    let at = &question.view.sites[site].site.name;
+                    let at = &question.view().sites[site].site.name;
                     reason.component = Some(name);
                     reason.site = Some(at.clone());
                     reason.needed = format!("{n} replicas at {at}");
@@ -372,8 +368,8 @@ fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Sol
         }
         ReasonKind::Draining => {
             let site = used(problem, solution)
-                .find(|s| question.view.sites[*s].site.state == rhumb_model::state::SiteState::Draining);
-            let name = site.map_or(String::new(), |s| question.view.sites[s].site.name.to_string());
+                .find(|s| question.view().sites[*s].site.state == rhumb_model::state::SiteState::Draining);
+            let name = site.map_or(String::new(), |s| question.view().sites[s].site.name.to_string());
             set("a site that takes work".to_owned(), format!("{name} is draining"));
         }
         ReasonKind::Deadline => {

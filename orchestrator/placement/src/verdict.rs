@@ -40,7 +40,7 @@ pub(crate) fn verdicts(
                 Verdict { delta_micros: Some(delta.total_micros), delta: Some(delta), ..of(VerdictKind::Dearer, None) }
             }
             _ => {
-                let question = Question { view, net, request: *request, policy, force: Some(site) };
+                let question = Question { base: problem, force: Some(site) };
                 let mut reason = refusal::reasons(&question, forced.complete).into_iter().next();
                 if let Some(reason) = &mut reason {
                     reason.site = Some(name.clone());

@@ -250,9 +250,10 @@ fn state(order: &Value, output: &Output) -> String {
         "inProgress" => Paint::Bold,
         _ => Paint::Warn,
     };
+    let ended = word.parse::<OrderState>().is_ok_and(OrderState::is_final);
     let mut shown = match text(order, "/phase").as_str() {
-        "-" => word,
-        phase => format!("{word}/{phase}"),
+        phase if phase != "-" && !ended => format!("{word}/{phase}"),
+        _ => word,
     };
     if order.pointer("/stale") == Some(&Value::Bool(true)) {
         shown.push_str(" (stale)");

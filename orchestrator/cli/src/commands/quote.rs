@@ -26,7 +26,7 @@ pub struct QuoteArgs {
     #[arg(long, value_name = "TIME")]
     hold: Option<Span>,
     /// Decide, hold nothing
-    #[arg(long, conflicts_with = "hold")]
+    #[arg(long)]
     dry_run: bool,
     /// Idempotency key (default: a random one)
     #[arg(long)]

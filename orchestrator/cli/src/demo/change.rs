@@ -14,7 +14,13 @@ use clap::{Args, Subcommand};
 use rhumb_emulator::ShapePatch;
 use rhumb_model::{Bandwidth, Latency, Ppm};
 use serde_json::Value;
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+const EXIT: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Subcommand)]
 pub enum WanCommand {
@@ -119,7 +125,16 @@ pub async fn status(data: &Path, output: &Output) -> Result<Exit, CliError> {
 }
 
 pub async fn stop(data: &Path) -> Result<Exit, CliError> {
-    ask(&Layout::at(data), &Request::Stop).await?;
+    let layout = Layout::at(data);
+    ask(&layout, &Request::Stop).await?;
+    // its last step is to end itself, which gives the folder free
+    let until = Instant::now() + EXIT;
+    while layout.is_in_use() {
+        if Instant::now() >= until {
+            return Err(CliError::Failed(format!("the demo in {} has stopped its children but does not end", data.display())));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
     say("the demo has stopped");
     Ok(Exit::Done)
 }

@@ -101,6 +101,11 @@ impl Layout {
         }
     }
 
+    /// A demo runs here.
+    pub fn is_in_use(&self) -> bool {
+        self.root.join(LOCK).exists() && self.lock().is_ok_and(|lock| lock.is_none())
+    }
+
     fn clear(&self) -> io::Result<()> {
         for name in self.names()?.iter().filter(|n| ![MARKER, LOCK].contains(&n.as_str())) {
             let path = self.root.join(name);

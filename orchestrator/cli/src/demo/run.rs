@@ -20,10 +20,11 @@ use anyhow::Context as _;
 use rhumb_agent::config::Listen;
 use rhumb_control::secrets::write_private;
 use rhumb_model::{FederationFile, document};
+use serde::Deserialize;
 use std::{
     collections::BTreeMap,
     fs,
-    net::{SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -297,19 +298,31 @@ impl Demo {
     }
 }
 
+/// What an agent writes of itself once it listens, on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+struct Ports {
+    reflector: u16,
+    overlay: u16,
+}
+
+impl Ports {
+    fn listen(self) -> Listen {
+        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Listen { reflector: at(self.reflector), overlay: at(self.overlay) }
+    }
+}
+
 /// Aims the emulator at the ports that agents have taken, and away from those that are gone.
 async fn follow_ports(controls: Arc<Controls>, layout: Layout, agents: Vec<String>) {
-    let mut known: BTreeMap<&String, Listen> = BTreeMap::new();
+    let mut known: BTreeMap<&String, Ports> = BTreeMap::new();
     while !controls.stopped.is_cancelled() {
         for name in &agents {
             let text = fs::read_to_string(layout.ports(name)).unwrap_or_default();
-            let now: Option<Listen> = serde_json::from_str(&text).ok();
-            let before = known.get(name);
-            let same = before.map(|l| (l.reflector, l.overlay)) == now.map(|l| (l.reflector, l.overlay));
-            if !same {
-                controls.wan.aim(name, now);
+            let now: Option<Ports> = serde_json::from_str(&text).ok();
+            if known.get(name).copied() != now {
+                controls.wan.aim(name, now.map(Ports::listen));
                 match now {
-                    Some(listen) => drop(known.insert(name, listen)),
+                    Some(ports) => drop(known.insert(name, ports)),
                     None => drop(known.remove(name)),
                 }
             }

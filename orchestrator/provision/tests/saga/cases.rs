@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use rhumb_model::{
-    Cost, Currency, Leg, LinkId, Order, Plan, PointName,
+    Cost, Currency, Leg, LinkId, ModelName, Order, Plan, PointName, Ratio, SiteName,
     plan::{PlacedComponent, SiteAssignment},
+    price::PriceBook,
 };
-use rhumb_provision::{Saga, saga::Placement};
+use rhumb_provision::{Prices, Saga, saga::Placement};
 
 #[derive(Debug, Clone)]
 pub struct Case {
@@ -173,4 +174,34 @@ pub fn served(lease: Lease) -> Case {
 
 pub fn all(lease: Lease) -> [Case; 4] {
     [solo(lease), spread(lease), service(lease), served(lease)]
+}
+
+/// Nothing costs anything.
+pub struct Free;
+
+impl Prices for Free {
+    fn book(&self, _: &SiteName) -> Option<&PriceBook> {
+        static BOOK: std::sync::LazyLock<PriceBook> = std::sync::LazyLock::new(PriceBook::default);
+        Some(&BOOK)
+    }
+
+    fn device(&self, _: &SiteName, _: &ModelName) -> Ratio {
+        Ratio::from_integer(0)
+    }
+
+    fn core(&self, _: &SiteName) -> Ratio {
+        Ratio::from_integer(0)
+    }
+
+    fn gib(&self, _: &SiteName) -> Ratio {
+        Ratio::from_integer(0)
+    }
+
+    fn per_gb(&self, _: &LinkId) -> Ratio {
+        Ratio::from_integer(0)
+    }
+
+    fn per_mbps_hour(&self, _: &LinkId) -> Ratio {
+        Ratio::from_integer(0)
+    }
 }

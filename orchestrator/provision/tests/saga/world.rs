@@ -1,0 +1,314 @@
+//! A saga with the agents it is carried out by. Every step is held against the laws that all steps keep.
+
+use crate::{
+    agent::{Agent, Message},
+    cases::{Case, at},
+};
+use jiff::{SignedDuration, Timestamp};
+use rhumb_model::{OrderId, Phase, PointName};
+use rhumb_provision::{
+    Ask, Event, Goal, LegPurpose, LegSecrets, Note, PointShare, RouteProvider, Saga, Stamp, Step, desired,
+    step::{PhaseLimit, step},
+};
+use rhumb_wire::{Role, Route, RouteEndState, RoutePurpose, report::RouteKey};
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+pub const LIMIT: PhaseLimit =
+    PhaseLimit { step: SignedDuration::from_secs(60), staging: SignedDuration::from_secs(60) };
+
+pub struct World {
+    pub case: Case,
+    pub saga: Saga,
+    pub agents: BTreeMap<PointName, Agent>,
+    pub now: Timestamp,
+    /// The last stamp given out.
+    pub stamp: Stamp,
+    pub notes: Vec<Note>,
+    /// What each point is to have now.
+    pub shares: BTreeMap<PointName, (Stamp, PointShare)>,
+    pub settled: bool,
+}
+
+impl World {
+    pub fn new(case: &Case) -> Self {
+        let now = at("2026-11-30T12:00:00Z");
+        let saga = case.saga(1, now);
+        let agents = saga.points().into_iter().map(|p| (p.clone(), Agent::new(p))).collect();
+        let mut world = Self {
+            case: case.clone(),
+            saga,
+            agents,
+            now,
+            stamp: Stamp { epoch: 1, generation: 1 },
+            notes: Vec::new(),
+            shares: BTreeMap::new(),
+            settled: false,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        self.stamp.generation += 1;
+        self.saga.barrier = self.stamp;
+        self.settled = false;
+        self.publish();
+    }
+
+    /// The next generation, at the same places.
+    pub fn replace(&mut self) {
+        assert!(self.settled && self.saga.goal == Goal::Replace, "only what was given up is replaced");
+        self.saga = self.case.saga(self.saga.generation + 1, self.now);
+        self.begin();
+    }
+
+    pub fn share(&self, saga: &Saga) -> BTreeMap<PointName, PointShare> {
+        let none = |_| LegSecrets { hop_base64: String::new(), seal_base64: String::new() };
+        desired(&Line, OrderId(Uuid::nil()), &self.case.order, &self.case.plan, saga, None, none)
+    }
+
+    fn publish(&mut self) {
+        let mut shares = if self.settled { BTreeMap::new() } else { self.share(&self.saga) };
+        for point in self.saga.points() {
+            self.shares.insert(point.clone(), (self.stamp, shares.remove(&point).unwrap_or_default()));
+        }
+        assert!(shares.is_empty(), "what a point is to have must be among the saga's points");
+    }
+
+    pub fn next(&self) -> Stamp {
+        Stamp { epoch: self.stamp.epoch, generation: self.stamp.generation + 1 }
+    }
+
+    /// One step, checked, recorded and published.
+    pub fn tell(&mut self, event: Event) -> Step {
+        let (before, next) = (self.saga.clone(), self.next());
+        let done = step(&before, event.clone(), self.now, next);
+        self.check(&before, &event, &done, next);
+        self.saga = done.saga.clone();
+        self.notes.extend(done.notes.iter().cloned());
+        if done.settled {
+            self.settled = true;
+            self.check_nothing_left();
+        }
+        if done.desired_changed {
+            self.stamp = next;
+            self.publish();
+        }
+        done
+    }
+
+    pub fn hear(&mut self, message: &Message) -> Step {
+        self.tell(Event::Report {
+            point: message.point.clone(),
+            seen: message.seen,
+            assignments: message.assignments.clone(),
+            routes: message.routes.clone(),
+        })
+    }
+
+    pub fn lease_ended(&mut self, name: &str) -> Step {
+        let (site, told) = (name.parse().unwrap(), self.stamp);
+        let agent = self.agent(name);
+        agent.cut = true;
+        agent.expire(told);
+        self.tell(Event::LeaseEnded { site })
+    }
+
+    pub fn site_lost(&mut self, name: &str) -> Step {
+        self.agent(name).cut = true;
+        self.tell(Event::SiteLost { site: name.parse().unwrap() })
+    }
+
+    /// Lets time pass, and the saga notice.
+    pub fn wait(&mut self, length: SignedDuration) -> Step {
+        self.now += length;
+        self.tell(Event::Tick { limit: LIMIT })
+    }
+
+    /// The orchestrator dies and starts again from what it had recorded.
+    pub fn restart(&mut self) {
+        let kept = serde_json::to_string(&self.saga).unwrap();
+        self.saga = serde_json::from_str(&kept).unwrap();
+        self.stamp = Stamp { epoch: self.stamp.epoch + 1, generation: 1 };
+        self.publish();
+    }
+
+    pub fn agent(&mut self, name: &str) -> &mut Agent {
+        self.agents.get_mut(&name.parse::<PointName>().unwrap()).unwrap()
+    }
+
+    /// A second of the world without the orchestrator.
+    pub fn pass(&mut self) {
+        self.now += SignedDuration::from_secs(1);
+        for agent in self.agents.values_mut() {
+            agent.step();
+        }
+        self.carry();
+        self.check_one_of_each();
+    }
+
+    /// A second in which every agent that is not cut off reports and hears.
+    pub fn round(&mut self) {
+        self.pass();
+        let points: Vec<PointName> = self.agents.keys().cloned().collect();
+        for point in points {
+            self.sync(&point);
+        }
+    }
+
+    pub fn sync(&mut self, point: &PointName) {
+        let Some(agent) = self.agents.get_mut(point).filter(|a| !a.cut) else { return };
+        let message = agent.report();
+        if !self.settled {
+            self.hear(&message);
+        }
+        self.deliver(point);
+    }
+
+    pub fn deliver(&mut self, point: &PointName) {
+        if let (Some(agent), Some((stamp, share))) = (self.agents.get_mut(point), self.shares.get(point)) {
+            agent.accept(*stamp, share);
+        }
+    }
+
+    pub fn until(&mut self, what: &str, reached: impl Fn(&Self) -> bool) {
+        for _ in 0..100 {
+            if reached(self) {
+                return;
+            }
+            self.round();
+        }
+        panic!("{what} was not reached: {:?} {:?}", self.saga, self.notes);
+    }
+
+    pub fn until_phase(&mut self, phase: Phase) {
+        self.until(phase.as_str(), |w| w.saga.phase >= phase);
+        assert_eq!(self.saga.phase, phase, "{:?}", self.notes);
+    }
+
+    /// The phases that the order's history tells, in order.
+    pub fn phases(&self) -> Vec<Phase> {
+        self.notes.iter().filter(|n| n.kind == "phase").map(|n| n.phase).collect()
+    }
+
+    /// Circuits come up where every hop is there; what may move, moves.
+    fn carry(&mut self) {
+        let keys: BTreeSet<RouteKey> = self.agents.values().flat_map(|a| a.hops.keys().cloned()).collect();
+        for key in keys {
+            let Some(leg) = self.saga.legs.iter().find(|l| l.leg == key.leg) else { continue };
+            let points = leg.points.clone();
+            let hop = |p: &PointName| self.agents[p].hops.get(&key).filter(|h| h.is_open());
+            let Some(first) = hop(&points[0]).filter(|_| points.iter().all(|p| hop(p).is_some())) else { continue };
+            let (up, volume) = (first.state != RouteEndState::Building, first.volume());
+            for point in &points {
+                let hop = self.agents.get_mut(point).and_then(|a| a.hops.get_mut(&key)).unwrap();
+                hop.state = match (up, volume) {
+                    (true, Some(bytes)) => {
+                        hop.bytes = bytes;
+                        RouteEndState::Done
+                    }
+                    _ => RouteEndState::Active,
+                };
+            }
+        }
+    }
+
+    fn check(&self, before: &Saga, event: &Event, done: &Step, next: Stamp) {
+        let after = &done.saga;
+        let context = || format!("{event:?}\nbefore {before:?}\nafter {after:?}");
+        assert_eq!(done.changed, before != after, "{}", context());
+        if !done.changed {
+            assert!(!done.desired_changed && !done.settled && done.notes.is_empty(), "{}", context());
+        }
+        if !done.desired_changed {
+            assert_eq!(self.share(before), self.share(after), "a change was not announced: {}", context());
+        }
+        assert!(before.phase <= after.phase && before.barrier <= after.barrier, "{}", context());
+        assert!(before.dead.is_subset(&after.dead), "{}", context());
+        assert_eq!(done.settled, before.phase < Phase::Settling && after.phase == Phase::Settling, "{}", context());
+        assert_eq!(before.generation, after.generation);
+        if before.goal != after.goal {
+            let possible = match before.goal {
+                Goal::Complete => before.phase < Phase::Stopping && after.phase >= Phase::Stopping,
+                Goal::Replace => matches!(after.goal, Goal::Cancel | Goal::Fail),
+                Goal::Cancel | Goal::Fail => false,
+            };
+            assert!(possible, "{}", context());
+        }
+        for (was, is) in before.replicas.iter().zip(&after.replicas) {
+            assert!(was.end.is_none() || was == is, "an end was not final: {}", context());
+            assert!(was.ran_us <= is.ran_us, "{}", context());
+        }
+        for (was, is) in before.legs.iter().zip(&after.legs) {
+            assert!(was.bytes.iter().all(|(p, n)| is.bytes[p] >= *n), "{}", context());
+        }
+        let again_next = if done.desired_changed { Stamp { generation: next.generation + 1, ..next } } else { next };
+        let again = step(after, event.clone(), self.now, again_next);
+        assert!(!again.changed, "the same again made a difference: {} then {:?}", context(), again.saga);
+        let kept: Saga = serde_json::from_str(&serde_json::to_string(after).unwrap()).unwrap();
+        assert_eq!(&kept, after, "a record reads back as it was");
+    }
+
+    /// Nothing of a settled generation runs anywhere, and where nobody was given up nothing of it is left at all.
+    fn check_nothing_left(&self) {
+        let generation = self.saga.generation;
+        for agent in self.agents.values() {
+            let name = &agent.name;
+            assert!(agent.running().all(|k| k.generation != generation), "{name} runs on: {:?}", agent.runs);
+            if !self.saga.dead.contains(name) {
+                assert!(agent.runs.keys().all(|k| k.generation != generation), "{name} has {:?}", agent.runs);
+                assert!(agent.hops.keys().all(|k| k.generation != generation), "{name} has {:?}", agent.hops);
+            }
+        }
+    }
+
+    /// Of each replica at most one generation runs at one place.
+    fn check_one_of_each(&self) {
+        let mut seen = BTreeSet::new();
+        for key in self.agents.values().flat_map(Agent::running) {
+            assert!(seen.insert((&key.component, key.replica)), "{key:?} runs twice");
+        }
+    }
+}
+
+/// Hop after hop along the leg's points.
+pub struct Line;
+
+impl RouteProvider for Line {
+    fn name(&self) -> &'static str {
+        "line"
+    }
+
+    fn hops(&self, ask: &Ask<'_>) -> Vec<(PointName, Route)> {
+        let leg = ask.leg;
+        let hop = |(i, point): (usize, &PointName)| {
+            let role = match i {
+                0 => Role::Source,
+                _ if i + 1 == leg.points.len() => Role::Sink,
+                _ => Role::Relay,
+            };
+            let (dataset, offset, bytes, write) = match &leg.purpose {
+                LegPurpose::Inbound { dataset, offset, bytes } => (dataset.clone(), *offset, *bytes, false),
+                LegPurpose::Outbound { dataset, offset, bytes } => (dataset.clone(), *offset, *bytes, true),
+                LegPurpose::Stream => (String::new(), 0, 0, false),
+            };
+            let purpose = match leg.purpose {
+                LegPurpose::Stream => RoutePurpose::Stream { flow: leg.flow },
+                _ => RoutePurpose::Transfer { dataset, offset, bytes, write, start: ask.start },
+            };
+            let route = Route {
+                key: RouteKey { order: ask.order, generation: ask.generation, leg: leg.leg },
+                role,
+                next_link: leg.links.get(i).cloned(),
+                previous: i.checked_sub(1).map(|before| leg.points[before].clone()),
+                rate: leg.rate,
+                purpose,
+                key_base64: None,
+                hop_secret_base64: None,
+            };
+            (point.clone(), route)
+        };
+        leg.points.iter().enumerate().map(hop).collect()
+    }
+}
