@@ -36,8 +36,6 @@ const RIGHT: &[(&str, Right<'static>)] = &[
 fn every_example_is_quoted_decided_run_and_billed() {
     let demo = Demo::start();
     let cli = &demo.cli;
-    what_fits_nowhere_is_rejected(cli);
-
     // one after the other where the bill is held against the quote: work that shares two cores takes longer
     let mut logs = BTreeMap::new();
     for (index, (name, right)) in RIGHT.iter().enumerate() {
@@ -57,6 +55,7 @@ fn every_example_is_quoted_decided_run_and_billed() {
     }
     a_service_runs_until_it_is_cancelled(cli);
     staged_files_are_their_sources(cli, &logs);
+    what_fits_nowhere_is_rejected(cli);
     nothing_is_left(&demo, secs(20));
     demo.no_panics();
 }

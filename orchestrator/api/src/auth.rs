@@ -24,6 +24,13 @@ impl Principal {
     }
 }
 
+/// As `Principal`, with the instant at which the credential ends: for answers that outlast it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    pub caller: Caller,
+    pub expires: Option<jiff::Timestamp>,
+}
+
 /// The agent of a point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent(pub PointName);
@@ -44,7 +51,7 @@ async fn token(parts: &Parts, app: &App) -> Result<TokenRecord, Problem> {
     Ok(record)
 }
 
-impl FromRequestParts<App> for Principal {
+impl FromRequestParts<App> for Session {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
@@ -52,10 +59,18 @@ impl FromRequestParts<App> for Principal {
         match record.kind {
             TokenKind::Tenant | TokenKind::Admin => {
                 let tenant = TenantName::new(&record.subject).map_err(|_| Problem::unauthorised())?;
-                Ok(Self(Caller { kind: record.kind, tenant }))
+                Ok(Self { caller: Caller { kind: record.kind, tenant }, expires: record.expires })
             }
             TokenKind::Agent => Err(Problem::forbidden("an agent's token opens /agent/ only")),
         }
+    }
+}
+
+impl FromRequestParts<App> for Principal {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        Session::from_request_parts(parts, app).await.map(|session| Self(session.caller))
     }
 }
 

@@ -44,6 +44,15 @@ impl<S: Send + Sync> FromRequest<S> for Document {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        if request.headers().get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"))
+        {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "media-type",
+                "Unknown media type",
+                "compressed bodies are not taken: send it plain",
+            ));
+        }
         let kind =
             request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("application/json");
         let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();

@@ -2,7 +2,7 @@
 
 use axum::{
     body::Body,
-    http::{HeaderValue, StatusCode, Uri, header},
+    http::{HeaderValue, Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use rust_embed::RustEmbed;
@@ -17,11 +17,15 @@ const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-
 const MISSING: &str = "<!doctype html><title>Rhumb</title><p>The console was not built into this binary: \
                        run <code>npm ci &amp;&amp; npm run build</code> in <code>web/</code> and build again.";
 
-/// `/` and every file of the console.
-pub async fn file(uri: Uri) -> Response {
+/// `/` and every file of the console; where there is none, there is nothing, whatever the method.
+pub async fn file(method: Method, uri: Uri) -> Response {
     let path = uri.path().trim_start_matches('/');
     let path = if path.is_empty() { "index.html" } else { path };
-    let Some(found) = Files::get(path) else {
+    let found = Files::get(path);
+    if method != Method::GET && method != Method::HEAD && (found.is_some() || path == "index.html") {
+        return crate::problem::Problem::bare(StatusCode::METHOD_NOT_ALLOWED).into_response();
+    }
+    let Some(found) = found else {
         if path == "index.html" {
             return page(Body::from(MISSING), "text/html; charset=utf-8", "no-store");
         }

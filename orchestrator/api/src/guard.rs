@@ -16,7 +16,7 @@ pub struct Hosts(Arc<BTreeSet<String>>);
 impl Hosts {
     pub fn new(listen: SocketAddr, more: &[String]) -> Self {
         let port = listen.port();
-        let mut names: BTreeSet<String> = more.iter().cloned().collect();
+        let mut names: BTreeSet<String> = more.iter().map(|name| name.to_ascii_lowercase()).collect();
         names.insert(listen.to_string());
         for name in ["localhost", "127.0.0.1", "[::1]"] {
             names.insert(format!("{name}:{port}"));
@@ -34,11 +34,26 @@ pub async fn guard(State(hosts): State<Hosts>, request: Request, next: Next) -> 
     if let Err(problem) = check(&hosts, &request) {
         return problem.into_response();
     }
-    let mut response = next.run(request).await;
+    let mut response = worded(next.run(request).await);
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+/// Errors that the framework words in plain text become problems like all others.
+fn worded(response: Response) -> Response {
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if !(status.is_client_error() || status.is_server_error()) || kind == Some(b"application/problem+json") {
+        return response;
+    }
+    let allow = response.headers().get(header::ALLOW).cloned();
+    let mut response = Problem::bare(status).into_response();
+    if let Some(allow) = allow {
+        response.headers_mut().insert(header::ALLOW, allow);
+    }
     response
 }
 

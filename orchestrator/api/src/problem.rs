@@ -64,6 +64,24 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "request", "The request is malformed", detail)
     }
 
+    /// What the framework refused by itself.
+    pub fn bare(status: StatusCode) -> Self {
+        let (slug, title, detail) = match status {
+            StatusCode::NOT_FOUND => ("not-found", "Not found", "there is nothing at this path"),
+            StatusCode::METHOD_NOT_ALLOWED => {
+                ("method", "Method not allowed", "see /docs for what is offered here")
+            }
+            s if s.is_client_error() => ("request", "The request is malformed", "see /docs for what is asked here"),
+            _ => ("internal", "An internal step failed", "see the server's log"),
+        };
+        Self::new(status, slug, title, detail)
+    }
+
+    /// A precondition of the request does not hold.
+    pub fn stale() -> Self {
+        DeskError::Stale.into()
+    }
+
     pub fn document(error: &DocumentError) -> Self {
         let errors: Vec<_> = error
             .problems
@@ -125,15 +143,23 @@ impl From<DeskError> for Problem {
             }
             DeskError::Store(e) => {
                 tracing::error!(error = &e as &dyn std::error::Error, "storage failed");
-                let status = match e {
-                    StoreError::Unavailable { .. } | StoreError::Closed => StatusCode::SERVICE_UNAVAILABLE,
-                    StoreError::Range { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+                match e {
+                    StoreError::Unavailable { .. } | StoreError::Closed => {
+                        Self::new(StatusCode::SERVICE_UNAVAILABLE, "storage", "Storage is not available", detail)
+                            .retry_after(1)
+                    }
+                    StoreError::Range { what, value } => {
+                        let detail = format!("{value} of {what} is out of range");
+                        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "document", "The document is not valid", detail)
+                    }
                     StoreError::Newer { .. }
                     | StoreError::Address(_)
                     | StoreError::Database { .. }
-                    | StoreError::Corrupt { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-                };
-                Self::new(status, "storage", "Storage is not available", detail).retry_after(1)
+                    | StoreError::Corrupt { .. } => Self::bare(StatusCode::INTERNAL_SERVER_ERROR),
+                }
+            }
+            DeskError::Busy => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too much is asked at once", detail).retry_after(3)
             }
             DeskError::Stopping => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "The orchestrator is stopping", detail)

@@ -5,13 +5,21 @@ use crate::{
     guard::{Hosts, guard},
     limit::RateLimits,
     problem::Problem,
-    routes,
+    routes::{self, ops::FourCache},
 };
-use axum::{Router, http::StatusCode, middleware, response::IntoResponse, routing::get};
+use axum::{
+    Router,
+    extract::{MatchedPath, Request},
+    http::StatusCode,
+    middleware,
+    response::IntoResponse,
+    routing::any,
+};
 use metrics_exporter_prometheus::PrometheusHandle;
 use rhumb_control::Desk;
 use rhumb_store::AnyStore;
 use std::{sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 use tower_http::{catch_panic::CatchPanicLayer, trace::TraceLayer};
 use utoipa::{
     Modify, OpenApi,
@@ -25,12 +33,16 @@ pub struct App {
     pub desk: Desk<AnyStore>,
     pub limits: Arc<RateLimits>,
     pub metrics: Option<PrometheusHandle>,
+    pub(crate) four: FourCache,
+    /// Places for streams of events.
+    pub(crate) streams: Arc<Semaphore>,
 }
 
 impl App {
     pub fn new(desk: Desk<AnyStore>, metrics: Option<PrometheusHandle>) -> Self {
         let limits = Arc::new(RateLimits::new(&desk.config().limits));
-        let app = Self { desk, limits, metrics };
+        let streams = Arc::new(Semaphore::new(desk.config().limits.streams));
+        let app = Self { desk, limits, metrics, four: FourCache::default(), streams };
         app.tidy_limits();
         app
     }
@@ -94,6 +106,7 @@ fn routes_by_noun() -> OpenApiRouter<App> {
         .routes(routes!(events::stream))
         .routes(routes!(admin::audit))
         .routes(routes!(admin::drain))
+        .routes(routes!(admin::create_token))
         .routes(routes!(agent::sync))
         .routes(routes!(ops::metrics))
         .routes(routes!(ops::healthz))
@@ -110,21 +123,28 @@ pub fn router(app: App, hosts: Hosts) -> Router {
     let docs: Router<App> = utoipa_swagger_ui::SwaggerUi::new("/docs").url("/openapi.json", api).into();
     router
         .merge(docs)
-        .fallback_service(get(console::file).fallback(method_not_allowed))
+        .fallback_service(any(console::file))
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(app)
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(hosts, guard))
-        .layer(TraceLayer::new_for_http())
+        .layer(TraceLayer::new_for_http().make_span_with(span))
+}
+
+/// Without the query, which is the caller's business.
+fn span(request: &Request) -> tracing::Span {
+    let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let path = matched.unwrap_or_else(|| request.uri().path());
+    let traceparent = request.headers().get("traceparent").and_then(|v| v.to_str().ok());
+    tracing::info_span!("request", method = %request.method(), path, traceparent)
 }
 
 async fn method_not_allowed() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed", "see /docs for what is offered here")
+    Problem::bare(StatusCode::METHOD_NOT_ALLOWED)
 }
 
 #[allow(clippy::needless_pass_by_value)] // the signature tower-http asks for
 fn panicked(_: Box<dyn std::any::Any + Send>) -> axum::response::Response {
     tracing::error!("a handler panicked");
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "An internal step failed", "see the server's log")
-        .into_response()
+    Problem::bare(StatusCode::INTERNAL_SERVER_ERROR).into_response()
 }

@@ -1,4 +1,6 @@
-//! The accept loop: bounded connections, a time limit on headers, a drain at the end.
+//! The accept loop: bounded connections, a time limit on headers and on readers, a drain at the end.
+
+mod patient;
 
 use axum::Router;
 use hyper_util::{
@@ -6,12 +8,24 @@ use hyper_util::{
     server::{conn::auto::Builder, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
+use patient::Impatient;
 use std::{io, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
-const HEADER_TIME: Duration = Duration::from_secs(10);
-const DRAIN: Duration = Duration::from_secs(8);
+/// What a connection is given.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For a whole request head, and between two requests.
+    header: Duration,
+    /// For a reader to take anything of an answer.
+    write: Duration,
+    /// For requests in progress at the end.
+    drain: Duration,
+}
+
+const PATIENCE: Patience =
+    Patience { header: Duration::from_secs(10), write: Duration::from_secs(30), drain: Duration::from_secs(8) };
 
 /// Serves until `stop`; then takes no more connections and lets requests in progress end.
 pub async fn serve(
@@ -20,9 +34,19 @@ pub async fn serve(
     connections: usize,
     stop: CancellationToken,
 ) -> io::Result<()> {
+    serve_with(PATIENCE, listener, router, connections, stop).await
+}
+
+async fn serve_with(
+    patience: Patience,
+    listener: TcpListener,
+    router: Router,
+    connections: usize,
+    stop: CancellationToken,
+) -> io::Result<()> {
     let mut builder = Builder::new(TokioExecutor::new());
-    // hyper's own limit does nothing without a timer
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(64 << 10);
+    // hyper's own limit does nothing without a timer; it has 100 headers at most by itself
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience.header).max_buf_size(64 << 10);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -49,8 +73,11 @@ pub async fn serve(
                 }
             },
         };
+        // events are small and must not wait for each other; a peer that is gone already shows later
+        let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        let stream = TokioIo::new(Impatient::new(stream, patience.write));
+        let connection = builder.serve_connection(stream, service).into_owned();
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -60,8 +87,111 @@ pub async fn serve(
         });
     }
     drop(listener);
-    if tokio::time::timeout(DRAIN, graceful.shutdown()).await.is_err() {
+    if tokio::time::timeout(patience.drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("connections were still open at the end of the drain");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use std::{net::SocketAddr, time::Instant};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
+
+    const SHORT: Patience = Patience {
+        header: Duration::from_millis(300),
+        write: Duration::from_millis(500),
+        drain: Duration::from_secs(5),
+    };
+    /// More than sockets buffer.
+    const LARGE: usize = 64 << 20;
+
+    async fn start(stop: &CancellationToken) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new()
+            .route("/", get(|| async { "well" }))
+            .route("/large", get(|| async { vec![b'x'; LARGE] }));
+        tokio::spawn(serve_with(SHORT, listener, router, 2, stop.clone()));
+        address
+    }
+
+    /// Reads to the end of the connection; how long that took.
+    async fn to_the_end(mut stream: TcpStream) -> (Vec<u8>, Duration) {
+        let begun = Instant::now();
+        let mut got = Vec::new();
+        // a reset is an end too
+        let _ = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut got)).await.expect("no end");
+        (got, begun.elapsed())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_header_that_never_ends_is_cut_off() {
+        let stop = CancellationToken::new();
+        let address = start(&stop).await;
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ").await.unwrap();
+        let (_, took) = to_the_end(slow).await;
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        stop.cancel();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_connection_that_says_nothing_more_gives_its_place_back() {
+        let stop = CancellationToken::new();
+        let address = start(&stop).await;
+        let mut idle = Vec::new();
+        for _ in 0..2 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+            idle.push(stream);
+        }
+        // both places are taken: this one is served when one of them is given up
+        let mut third = TcpStream::connect(address).await.unwrap();
+        third.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+        let (got, _) = to_the_end(third).await;
+        assert!(String::from_utf8_lossy(&got).contains("well"), "{got:?}");
+        stop.cancel();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_reader_that_takes_nothing_is_let_go() {
+        let stop = CancellationToken::new();
+        let address = start(&stop).await;
+        let mut readers = Vec::new();
+        for _ in 0..2 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+            readers.push(stream);
+        }
+        let mut third = TcpStream::connect(address).await.unwrap();
+        third.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+        let (got, _) = to_the_end(third).await;
+        assert!(String::from_utf8_lossy(&got).contains("well"), "the readers kept their places: {got:?}");
+        let (got, _) = to_the_end(readers.remove(0)).await;
+        assert!(got.len() < LARGE, "nothing was cut off");
+        stop.cancel();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn too_many_or_too_large_headers_are_refused() {
+        let stop = CancellationToken::new();
+        let address = start(&stop).await;
+        let many = (0..200).fold(String::new(), |all, i| format!("{all}X-{i}: a\r\n"));
+        let large = format!("X-Large: {}\r\n", "a".repeat(128 << 10));
+        for headers in [many, large] {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            // it may be refused before all of it is sent
+            let _ = stream.write_all(format!("GET / HTTP/1.1\r\nHost: a\r\n{headers}\r\n").as_bytes()).await;
+            let (got, _) = to_the_end(stream).await;
+            let text = String::from_utf8_lossy(&got);
+            assert!(text.is_empty() || text.starts_with("HTTP/1.1 431"), "{text}");
+        }
+        stop.cancel();
+    }
 }

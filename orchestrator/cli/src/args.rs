@@ -2,6 +2,7 @@
 
 use crate::{
     agent::AgentArgs,
+    bench::BenchCommand,
     commands::{
         federation::{LinkCommand, PathArgs, RouteCommand, SiteCommand},
         order::OrderCommand,
@@ -80,6 +81,9 @@ pub enum Command {
     Route(RouteCommand),
     /// Decide offline, on files
     Place(PlaceArgs),
+    /// Measure this program
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Check the invariants of the live server, or of plans offline
     Audit(AuditArgs),
     /// Print the completion script of a shell

@@ -8,6 +8,7 @@
 
 mod agent;
 mod args;
+mod bench;
 mod client;
 mod commands;
 mod context;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::parse();
     let output = Output::new(cli.global.output);
-    match dispatch(cli, &output) {
+    match dispatch(cli, output) {
         Ok(exit) => exit.into(),
         Err(error) => {
             output::complain(&error);
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(cli: Cli, output: &Output) -> Result<Exit, CliError> {
+fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
     let global = cli.global;
     match cli.command {
         Command::Demo(args) => demo::main(args, output),
@@ -56,6 +57,7 @@ fn dispatch(cli: Cli, output: &Output) -> Result<Exit, CliError> {
         Command::Agent(args) => agent::main(&args),
         Command::Probe(args) => probe::main(args, output),
         Command::Place(args) => place::main(&args, output),
+        Command::Bench(command) => bench::main(&command, output),
         Command::Audit(args) if args.federation.is_some() => plans::main(&args, output),
         Command::Completion { shell } => {
             let mut script = Vec::new();

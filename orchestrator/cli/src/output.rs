@@ -44,7 +44,7 @@ impl Output {
         Self { asked: Some(asked), colour: false }
     }
 
-    pub fn format(&self) -> Format {
+    pub fn format(self) -> Format {
         self.asked.unwrap_or(Format::Table)
     }
 
@@ -57,7 +57,7 @@ impl Output {
     }
 
     /// The value itself for programs, `table` for people.
-    pub fn show<T: Serialize>(&self, value: &T, table: impl FnOnce(&Self) -> String) -> Result<(), CliError> {
+    pub fn show<T: Serialize>(self, value: &T, table: impl FnOnce(Self) -> String) -> Result<(), CliError> {
         match self.format() {
             Format::Table => self.tell(&table(self)),
             Format::Json => write(&json(value)?),
@@ -67,7 +67,7 @@ impl Output {
     }
 
     /// One of a series: a line of JSON, a YAML document, or a line for people.
-    pub fn item<T: Serialize>(&self, value: &T, line: impl FnOnce(&Self) -> String) -> Result<(), CliError> {
+    pub fn item<T: Serialize>(self, value: &T, line: impl FnOnce(Self) -> String) -> Result<(), CliError> {
         match self.format() {
             Format::Table => self.tell(&line(self)),
             Format::Json => write(&serde_json::to_string(value).map_err(anyhow::Error::from)?),
@@ -77,11 +77,11 @@ impl Output {
     }
 
     /// Writes a text for people, its marks turned into colours.
-    pub fn tell(&self, text: &str) {
+    pub fn tell(self, text: &str) {
         if self.colour { write(&coloured(text)) } else { write(text) }
     }
 
-    pub fn paint(&self, paint: Paint, text: &str) -> String {
+    pub fn paint(self, paint: Paint, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
         }

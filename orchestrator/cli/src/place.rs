@@ -39,7 +39,7 @@ pub struct PlaceArgs {
     at: Option<Timestamp>,
 }
 
-pub fn main(args: &PlaceArgs, output: &Output) -> Result<Exit, CliError> {
+pub fn main(args: &PlaceArgs, output: Output) -> Result<Exit, CliError> {
     let output = output.or_json_for_programs();
     let file = files::federation(&args.federation)?;
     let view = view(&args.federation, &file)?;
@@ -81,7 +81,7 @@ fn micros(since: Instant) -> u64 {
     since.elapsed().as_micros() as u64
 }
 
-fn table(value: &Value, orders: &[Order], file: &FederationFile, output: &Output) -> String {
+fn table(value: &Value, orders: &[Order], file: &FederationFile, output: Output) -> String {
     if value.get("plans").is_none() {
         return explain::decision(value, output).join("\n").trim_start().to_owned();
     }

@@ -19,8 +19,9 @@ use std::{cmp::Reverse, path::PathBuf};
 #[command(after_help = "Examples:\n  rhumb audit\n  \
                         rhumb place --federation f.yaml --order a.yaml -o json > plans.json && \
                         rhumb audit --federation f.yaml --plans plans.json --order a.yaml\n\n\
-                        PLANS is what `rhumb place -o json` printed, with its orders given by --order in the same order; or a list\n\
-                        of {order, plan, at}. Refusals in it are passed over.")]
+                        PLANS is what `rhumb place -o json` printed, with its orders given by --order in the same order: the plans\n\
+                        of a batch hold together. Or it is a list of {order, plan, at}, as `rhumb bench place --plans` writes it:\n\
+                        each plan holds by itself. Refusals are passed over.")]
 pub struct AuditArgs {
     /// Federation file that the plans were made on; without it, the live server is checked
     #[arg(long, value_name = "FILE", requires = "plans")]
@@ -46,7 +47,7 @@ struct Entry {
     at: Option<Timestamp>,
 }
 
-pub fn main(args: &AuditArgs, output: &Output) -> Result<Exit, CliError> {
+pub fn main(args: &AuditArgs, output: Output) -> Result<Exit, CliError> {
     let (Some(federation), Some(plans)) = (&args.federation, &args.plans) else {
         return Err(CliError::Usage("give a federation file with --federation and plans with --plans".into()));
     };
@@ -59,20 +60,31 @@ pub fn main(args: &AuditArgs, output: &Output) -> Result<Exit, CliError> {
     for entry in &mut entries {
         entry.at = args.at.or(entry.at).or(file.at).or(Some(entry.plan.start));
     }
-    let violations = check(entries, view, &policy);
+    let violations = check(entries, &view, together(&document), &policy);
     let value = json!({ "clean": violations.is_empty(), "violations": violations });
     output.show(&value, |o| audit_table(&value, o))?;
     Ok(if violations.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Every plan on what those decided before it left, in the turn in which a batch is decided.
-fn check(mut entries: Vec<Entry>, view: View, policy: &Policy) -> Vec<Value> {
+/// Whether plans hold at the same time, each on what those before it left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    Together,
+    Alone,
+}
+
+fn together(document: &Value) -> Hold {
+    if document.is_array() { Hold::Alone } else { Hold::Together }
+}
+
+/// Plans that hold together are checked in the turn in which a batch is decided.
+fn check(mut entries: Vec<Entry>, view: &View, hold: Hold, policy: &Policy) -> Vec<Value> {
     entries.sort_by_cached_key(|e| {
         let text = serde_json::to_string(&e.order).unwrap_or_default();
         (Reverse(e.order.terms.priority.unwrap_or(50)), e.at, e.order.name.clone(), text)
     });
     let mut violations = Vec::new();
-    let mut left = view;
+    let mut left = view.clone();
     for Entry { order, plan, at } in &entries {
         let request = Request::new(order, at.unwrap_or(plan.start));
         let found = audit(plan, &request, &left, policy);
@@ -82,7 +94,8 @@ fn check(mut entries: Vec<Entry>, view: View, policy: &Policy) -> Vec<Value> {
                 .map(|v| json!({ "invariant": v.invariant, "detail": format!("{}: {}", order.name, v.detail) })),
         );
         match apply(&left, plan, order) {
-            Ok(next) => left = next,
+            Ok(next) if hold == Hold::Together => left = next,
+            Ok(_) => {}
             // the audit has named it already
             Err(_) if !found.is_empty() => {}
             Err(error) => {
@@ -126,7 +139,7 @@ fn entries(document: &Value, orders: &[Order]) -> Result<Vec<Entry>, CliError> {
 }
 
 /// A live or offline audit for people.
-pub fn audit_table(found: &Value, output: &Output) -> String {
+pub fn audit_table(found: &Value, output: Output) -> String {
     if found.pointer("/clean") == Some(&Value::Bool(true)) {
         return output.paint(Paint::Good, "clean");
     }
@@ -154,22 +167,24 @@ mod tests {
         (view, order, value)
     }
 
+    fn found(document: &Value, orders: &[Order], view: &View) -> Vec<Value> {
+        check(entries(document, orders).unwrap(), view, together(document), &Policy::default())
+    }
+
     #[test]
-    fn a_plan_that_fits_is_clean_and_twice_the_same_is_not() {
+    fn a_plan_that_fits_is_clean_and_twice_the_same_together_is_not() {
         let (view, order, value) = world();
-        let one = entries(&value, std::slice::from_ref(&order)).unwrap();
-        assert_eq!(check(one, view.clone(), &Policy::default()), Vec::<Value>::new());
-        let both = json!({ "plans": [value, value] });
-        let two = entries(&both, &[order.clone(), order]).unwrap();
-        assert!(!check(two, view, &Policy::default()).is_empty());
+        assert_eq!(found(&value, std::slice::from_ref(&order), &view), Vec::<Value>::new());
+        let orders = [order.clone(), order];
+        assert!(!found(&json!({ "plans": [value, value] }), &orders, &view).is_empty());
+        assert_eq!(found(&json!([value, value]), &orders, &view), Vec::<Value>::new());
     }
 
     #[test]
     fn a_changed_cost_is_found() {
         let (view, order, mut value) = world();
         value["plan"]["cost"]["compute_micros"] = json!(1);
-        let found = check(entries(&value, &[order]).unwrap(), view, &Policy::default());
-        assert!(!found.is_empty());
+        assert!(!found(&value, &[order], &view).is_empty());
     }
 
     #[test]

@@ -47,12 +47,12 @@ pub enum ProbeCommand {
     },
 }
 
-pub fn main(command: ProbeCommand, output: &Output) -> Result<Exit, CliError> {
+pub fn main(command: ProbeCommand, output: Output) -> Result<Exit, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(anyhow::Error::from)?;
     runtime.block_on(run(command, output))
 }
 
-async fn run(command: ProbeCommand, output: &Output) -> Result<Exit, CliError> {
+async fn run(command: ProbeCommand, output: Output) -> Result<Exit, CliError> {
     match command {
         ProbeCommand::Send { target, count, interval, key, ssid } => {
             let interval = Duration::from_micros(interval.micros());
@@ -74,7 +74,10 @@ async fn run(command: ProbeCommand, output: &Output) -> Result<Exit, CliError> {
             };
             let counts = reflect(&listen, mode, |address| say(&format!("reflecting on {address}")), until).await;
             let counts = counts.map_err(failed)?;
-            say(&format!("{counts:?}"));
+            say(&format!(
+                "answered {}, malformed {}, over the rate {}",
+                counts.answered, counts.malformed, counts.limited
+            ));
             Ok(Exit::Done)
         }
     }

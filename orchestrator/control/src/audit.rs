@@ -1,10 +1,17 @@
 //! `rhumb audit`: what must hold at every moment, checked on the live system.
 
 use crate::{desk::Desk, error::DeskError};
-use rhumb_model::{OrderState, Phase};
+use rhumb_model::{OrderState, Phase, PointName};
 use rhumb_store::{Holder, Store};
+use rhumb_wire::{AssignmentState, report::AssignmentKey};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// An older report says nothing of what runs now.
+const RECENT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Audit {
@@ -21,6 +28,8 @@ pub struct Violation {
 
 impl<S: Store> Desk<S> {
     pub async fn audit(&self) -> Result<Audit, DeskError> {
+        // before the picture is taken: an order that begins meanwhile is no stray
+        let running = self.running();
         let mut found = Vec::new();
         let mut bad = |invariant, detail: String| found.push(Violation { invariant, detail });
         let picture = self.inner.store.picture().await?;
@@ -91,14 +100,34 @@ impl<S: Store> Desk<S> {
                 bad("I4", format!("{} replica {} of {:?} is held twice", hold.component, hold.replica, hold.holder));
             }
         }
+        let places: BTreeSet<_> =
+            holdings.replicas.iter().map(|h| (h.holder, &h.component, h.replica, &h.site, &h.node)).collect();
+        let mut counts: BTreeMap<Holder, u64> = BTreeMap::new();
+        for hold in &holdings.replicas {
+            *counts.entry(hold.holder).or_default() += 1;
+        }
         for order in &live {
-            let Some(saga) = &order.saga else { continue };
-            for r in saga.replicas.iter().filter(|_| saga.phase < Phase::Settling) {
-                let held = holdings.replicas.iter().any(|h| {
-                    h.holder == Holder::Order(order.id)
-                        && (&h.component, h.replica, &h.site, &h.node) == (&r.component, r.replica, &r.site, &r.node)
-                });
-                if !held {
+            let holder = Holder::Order(order.id);
+            let held = counts.get(&holder).copied().unwrap_or(0);
+            let planned: u64 = order
+                .plan
+                .iter()
+                .flat_map(|p| &p.components)
+                .flat_map(|c| &c.assignments)
+                .map(|a| u64::from(a.replicas))
+                .sum();
+            match order.state {
+                // I3: what waits holds nothing; I4: what was placed holds all of its plan
+                OrderState::Acknowledged | OrderState::Pending if held > 0 => {
+                    bad("I3", format!("order {} is {} and holds {held} replicas", order.id, order.state));
+                }
+                OrderState::Held | OrderState::InProgress | OrderState::Cancelling if held != planned => {
+                    bad("I4", format!("order {} holds {held} replicas of {planned}", order.id));
+                }
+                _ => {}
+            }
+            for r in order.saga.iter().filter(|s| s.phase < Phase::Settling).flat_map(|s| &s.replicas) {
+                if !places.contains(&(holder, &r.component, r.replica, &r.site, &r.node)) {
                     bad(
                         "I4",
                         format!("{} replica {} of order {} runs without a hold", r.component, r.replica, order.id),
@@ -115,19 +144,25 @@ impl<S: Store> Desk<S> {
             }
         }
 
-        // I6 and I7 are refused by the store and the agents; here it is seen that no agent runs what is not live
-        let state = self.inner.hub.lock();
-        for (name, point) in &state.points {
-            let Some(last) = &point.last else { continue };
-            for a in &last.report.assignments {
-                let running = matches!(a.state, rhumb_wire::AssignmentState::Running);
-                let wanted = generations.get(&a.key.order).is_some_and(|g| *g >= a.key.generation);
-                if running && !wanted && last.heard.elapsed() < std::time::Duration::from_secs(2) {
-                    bad("I3", format!("{name} runs {} of order {}, which is not live", a.key.component, a.key.order));
-                }
+        // I6 and I7 are refused by the store and the agents; here it is seen that no agent runs what is not live. What an
+        // agent ran before the picture and still runs after it must be in the picture
+        for (point, key) in self.running().intersection(&running) {
+            if generations.get(&key.order).is_none_or(|g| *g < key.generation) {
+                bad("I3", format!("{point} runs {} of order {}, which is not live", key.component, key.order));
             }
         }
-        drop(state);
         Ok(Audit { clean: found.is_empty(), violations: found })
+    }
+
+    /// What points said within the last seconds that they run.
+    fn running(&self) -> BTreeSet<(PointName, AssignmentKey)> {
+        let state = self.inner.hub.lock();
+        let fresh = state.points.iter().filter_map(|(name, p)| Some((name, p.last.as_ref()?)));
+        fresh
+            .filter(|(_, last)| last.heard.elapsed() < RECENT)
+            .flat_map(|(name, last)| last.report.assignments.iter().map(move |a| (name, a)))
+            .filter(|(_, a)| a.state == AssignmentState::Running)
+            .map(|(name, a)| (name.clone(), a.key.clone()))
+            .collect()
     }
 }

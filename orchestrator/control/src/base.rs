@@ -1,5 +1,6 @@
 //! Static facts of the federation, from its file: points, links, prices, datasets, regions.
 
+use rhumb_federation::View;
 use rhumb_model::{
     Amount, DocumentError, FederationFile, Link, LinkId, ModelName, PointName, SiteName, money::Currency,
     price::PriceBook, ratio::Ratio,
@@ -13,6 +14,7 @@ pub struct Base {
     pub links: BTreeMap<LinkId, Link>,
     books: BTreeMap<SiteName, PriceBook>,
     fixed: rhumb_federation::assemble::Base,
+    calm: View,
 }
 
 impl Base {
@@ -20,7 +22,13 @@ impl Base {
         let links = file.directed_links().into_iter().map(|l| (l.id.clone(), l)).collect();
         let books = file.sites.iter().map(|s| (s.name.clone(), s.prices.clone())).collect();
         let fixed = rhumb_federation::assemble::Base::from_file(&file)?;
-        Ok(Self { file, links, books, fixed })
+        let calm = View::from_file(&file)?;
+        Ok(Self { file, links, books, fixed, calm })
+    }
+
+    /// The federation as configured: everybody there, nothing taken, every delay as it should be.
+    pub fn calm(&self) -> &View {
+        &self.calm
     }
 
     /// The static parts of every view.

@@ -74,6 +74,10 @@ pub struct Limits {
     pub connections: usize,
     /// How often one order is placed anew after something failed.
     pub attempts: u64,
+    /// Decisions for quotes and questions about paths at once; the placer has one of its own. At least 1.
+    pub decisions: usize,
+    /// Streams of events at once.
+    pub streams: usize,
 }
 
 impl Default for Limits {
@@ -85,6 +89,8 @@ impl Default for Limits {
             request_burst: 400,
             connections: 2_000,
             attempts: 20,
+            decisions: 2,
+            streams: 200,
         }
     }
 }
@@ -94,17 +100,22 @@ impl Default for Limits {
 pub struct Times {
     /// A point not heard of for this long is lost.
     pub lost_after: Span,
-    /// Added to an order's lease: longer than a long poll and a report's way together.
+    /// Added to an order's lease. The agent counts its lease from when it sent the report that was answered last, the
+    /// orchestrator from when it heard one, which is never before: what is added has only to cover how long an agent takes
+    /// to kill what its lease has run out on. At least a second.
     pub lease_margin: Span,
     /// A link figure older than this refuses the link.
     pub stale_after: Span,
     /// What a phase of provisioning may take.
     pub phase_limit: Span,
-    /// How long a site that refused or failed an order is not tried again for it.
+    /// How long a site that refused or failed an order is not tried again for it; doubles with each further attempt of the
+    /// order, up to sixteen times this.
     pub avoid: Span,
     pub probe_interval: Span,
     /// Longest validity of a quote.
     pub quote_max: Span,
+    /// How long the answer to a request with an idempotency key is kept.
+    pub key_life: Span,
 }
 
 impl Default for Times {
@@ -118,6 +129,7 @@ impl Default for Times {
             avoid: s(30),
             probe_interval: Span::from_micros(200_000),
             quote_max: s(3_600),
+            key_life: s(2 * 86_400),
         }
     }
 }

@@ -5,6 +5,8 @@ use crate::{
     config::ServerConfig,
     error::DeskError,
     hub::{Hub, Point},
+    judgement::Decide,
+    roll::Roll,
     sagas::{self, Mail},
     secrets::Secret,
 };
@@ -19,10 +21,17 @@ use rhumb_store::{
 use rhumb_wire::{PeerLink, ProbeTarget};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// What a loop has to end in.
+const ENDING: Duration = Duration::from_secs(15);
+/// Pause before a loop that failed is begun anew.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +41,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    fn sees(&self, tenant: &TenantName) -> bool {
+    pub fn sees(&self, tenant: &TenantName) -> bool {
         self.kind == TokenKind::Admin || &self.tenant == tenant
     }
 }
@@ -48,6 +57,19 @@ impl<S> Clone for Desk<S> {
     }
 }
 
+/// What an order that is placed again keeps away from, and until when. Forgotten by a restart, which does no harm.
+#[derive(Debug, Default)]
+pub(crate) struct Avoid {
+    pub(crate) sites: BTreeMap<SiteName, Timestamp>,
+    pub(crate) not_before: Option<Timestamp>,
+}
+
+impl Avoid {
+    pub(crate) fn is_over(&self, now: Timestamp) -> bool {
+        self.sites.values().chain(&self.not_before).all(|until| *until <= now)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Inner<S> {
     pub(crate) store: S,
@@ -56,8 +78,11 @@ pub(crate) struct Inner<S> {
     pub(crate) config: ServerConfig,
     pub(crate) secret: Secret,
     pub(crate) mail: mpsc::Sender<Mail>,
-    /// Sites that failed an order, and until when they are not tried for it.
-    pub(crate) avoid: Mutex<BTreeMap<OrderId, BTreeMap<SiteName, Timestamp>>>,
+    avoid: Mutex<BTreeMap<OrderId, Avoid>>,
+    roll: Mutex<Roll>,
+    pub(crate) decide: Decide,
+    /// Turns at decisions that requests ask for.
+    pub(crate) turns: Arc<Semaphore>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
@@ -65,11 +90,23 @@ pub(crate) struct Inner<S> {
 impl<S: Store> Desk<S> {
     /// Takes up what the store holds and starts the loops.
     pub async fn start(store: S, base: Base, config: ServerConfig, secret: Secret) -> Result<Self, DeskError> {
+        Self::start_with(store, base, config, secret, rhumb_placement::decide).await
+    }
+
+    /// As `start`, with another way to decide.
+    pub async fn start_with(
+        store: S,
+        base: Base,
+        config: ServerConfig,
+        secret: Secret,
+        decide: Decide,
+    ) -> Result<Self, DeskError> {
         let epoch = store.next_epoch().await?;
         configure(&store, &base).await?;
         let figures = FigureBook::new(config.times.stale_after);
         let hub = Hub::new(epoch, figures, points(&base, &config, Stamp { epoch, generation: 1 }));
         let (mail, inbox) = mpsc::channel(1_024);
+        let turns = Arc::new(Semaphore::new(config.limits.decisions.max(1)));
         let inner = Arc::new(Inner {
             store,
             base,
@@ -78,11 +115,16 @@ impl<S: Store> Desk<S> {
             secret,
             mail,
             avoid: Mutex::default(),
+            roll: Mutex::default(),
+            decide,
+            turns,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         });
         let desk = Self { inner };
         let live = desk.inner.store.live_orders().await?;
+        desk.roll().replace_orders(&live);
+        desk.roll().add_quotes(&desk.inner.store.live_quotes().await?);
         sagas::Sagas::take_up(desk.clone(), live).spawn(inbox);
         crate::placer::spawn(&desk);
         crate::reconcile::spawn(&desk);
@@ -94,7 +136,50 @@ impl<S: Store> Desk<S> {
     pub async fn stop(&self) {
         self.inner.stop.cancel();
         self.inner.tasks.close();
-        self.inner.tasks.wait().await;
+        if tokio::time::timeout(ENDING, self.inner.tasks.wait()).await.is_err() {
+            tracing::warn!("a loop did not end in time: what it was at goes on at the next start");
+        }
+    }
+
+    /// Runs a loop until the desk stops; one that panics is begun anew.
+    pub(crate) fn keep_running<F>(&self, name: &'static str, body: fn(Self) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let desk = self.clone();
+        self.inner.tasks.spawn(async move {
+            while let Err(error) = tokio::spawn(body(desk.clone())).await {
+                if !error.is_panic() || desk.inner.stop.is_cancelled() {
+                    return;
+                }
+                metrics::counter!(crate::metrics::FAULTS, "in" => name).increment(1);
+                tracing::error!(name, "a loop failed: it is begun anew");
+                tokio::select! {
+                    () = desk.inner.stop.cancelled() => return,
+                    () = tokio::time::sleep(AGAIN) => {}
+                }
+            }
+        });
+    }
+
+    // a panic while holding one of these leaves maps that are still whole: go on
+
+    pub(crate) fn roll(&self) -> MutexGuard<'_, Roll> {
+        self.inner.roll.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn avoid(&self) -> MutexGuard<'_, BTreeMap<OrderId, Avoid>> {
+        self.inner.avoid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the order is live and another tenant's.
+    pub fn is_anothers(&self, caller: &Caller, order: OrderId) -> bool {
+        self.roll().owner(order).is_some_and(|t| !caller.sees(t))
+    }
+
+    /// Whether the order is one that the caller may see, as far as this process knows.
+    pub fn may_name(&self, caller: &Caller, order: OrderId) -> bool {
+        caller.kind == TokenKind::Admin || self.roll().owner(order).is_some_and(|t| caller.sees(t))
     }
 
     pub fn stopping(&self) -> CancellationToken {
@@ -145,7 +230,12 @@ impl<S: Store> Desk<S> {
         id: OrderId,
     ) -> Result<(OrderRecord, Option<DecisionRecord>), DeskError> {
         let order = self.order(caller, id).await?;
-        Ok((order, self.inner.store.decision(id).await?))
+        let decision = match (self.inner.store.decision(id).await?, order.quote_id) {
+            // its quote decided for it
+            (None, Some(quote)) => self.inner.store.quote(quote).await?.map(|q| q.decision),
+            (found, _) => found,
+        };
+        Ok((order, decision))
     }
 
     pub async fn events(
@@ -195,7 +285,7 @@ impl<S: Store> Desk<S> {
             return Err(DeskError::NotFound { kind: "site", id: site.to_string() });
         }
         self.inner.store.commit(vec![Intent::Drain { site: site.clone(), draining }]).await?;
-        self.inner.hub.place.notify_one();
+        self.inner.hub.wake_placer_for_all();
         self.inner.hub.pulse(crate::hub::Pulse::Site(site.clone()));
         Ok(())
     }
@@ -238,7 +328,7 @@ fn points(base: &Base, config: &ServerConfig, stamp: Stamp) -> Vec<(PointName, P
             peers.sort();
             peers.dedup();
             let (desired, _) = watch::channel(stamp);
-            (name.clone(), Point { desired, probes, links, peers, last: None })
+            (name.clone(), Point { desired, probes, links, peers, last: None, unsaved: false })
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! What a use case may answer instead of a result. The API turns each variant into one problem type.
 
 use rhumb_model::{DocumentError, Reason};
-use rhumb_store::StoreError;
+use rhumb_store::{Conflict, StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeskError {
@@ -23,12 +23,30 @@ pub enum DeskError {
     Refused(Vec<Reason>),
     #[error("an earlier version was changed meanwhile: read it again")]
     Stale,
-    #[error("tenant {tenant} has {count} unfinished orders, {limit} are allowed: wait or cancel some")]
-    TooMany { tenant: String, count: usize, limit: usize },
+    #[error("tenant {tenant} has {count} {what}, {limit} are allowed: wait until some have ended, or end some")]
+    TooMany { tenant: String, what: &'static str, count: usize, limit: usize },
     #[error("storage is not available")]
     Store(#[from] StoreError),
+    #[error("too much is being decided at this moment: ask again in a few seconds")]
+    Busy,
     #[error("the orchestrator is stopping")]
     Stopping,
     #[error("an internal step failed: {0}")]
     Internal(String),
+}
+
+impl DeskError {
+    /// Where an intent of a request was refused: what is missing does not exist, all else is a conflict.
+    pub(crate) fn refused(why: &Conflict) -> Self {
+        match why {
+            Conflict::Quote(id) => Self::QuoteGone(id.to_string()),
+            Conflict::Version(..) => Self::Stale,
+            other => Self::Conflict(other.to_string()),
+        }
+    }
+}
+
+/// Whether the same may well succeed later; and, of a commit, whether it may have happened all the same.
+pub(crate) fn is_passing(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable { .. } | StoreError::Closed)
 }

@@ -2,12 +2,15 @@
 
 use jiff::Timestamp;
 use rhumb_federation::FigureBook;
-use rhumb_model::{Bandwidth, LinkId, OrderId, PointName};
+use rhumb_model::{LinkId, OrderId, PointName};
 use rhumb_provision::{PointShare, Stamp};
-use rhumb_wire::{Desired, LinkFigures, PeerLink, ProbeTarget, Report};
+use rhumb_wire::{Desired, LinkFigures, NodeReport, PeerLink, ProbeTarget, Report, report::AssignmentKey};
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 use tokio::sync::{Notify, broadcast, watch};
@@ -17,8 +20,9 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct Hub {
     state: Mutex<State>,
-    /// Wakes the placer.
-    pub place: Notify,
+    place: Notify,
+    /// Something may fit now that did not before.
+    room: AtomicBool,
     /// Something that the console shows has changed.
     pub pulse: broadcast::Sender<Pulse>,
     pub started: Instant,
@@ -34,6 +38,7 @@ pub enum Pulse {
 pub struct State {
     pub points: BTreeMap<PointName, Point>,
     pub figures: FigureBook,
+    /// What the last report of each configured link said.
     pub raw_figures: BTreeMap<LinkId, (LinkFigures, Instant)>,
     pub shares: BTreeMap<OrderId, BTreeMap<PointName, PointShare>>,
     /// The last stamp given out.
@@ -47,6 +52,8 @@ pub struct Point {
     pub links: Vec<PeerLink>,
     pub peers: Vec<PointName>,
     pub last: Option<LastReport>,
+    /// The nodes last reported are not stored yet.
+    pub unsaved: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -55,7 +62,10 @@ pub struct LastReport {
     pub seq: u64,
     pub at: Timestamp,
     pub heard: Instant,
-    pub report: Report,
+    /// Without its logs.
+    pub report: Arc<Report>,
+    /// As reported last, be it in an earlier report.
+    pub nodes: Option<Arc<Vec<NodeReport>>>,
 }
 
 impl Hub {
@@ -70,6 +80,7 @@ impl Hub {
         Self {
             state: Mutex::new(state),
             place: Notify::new(),
+            room: AtomicBool::new(false),
             pulse: broadcast::channel(1_024).0,
             started: Instant::now(),
         }
@@ -78,6 +89,23 @@ impl Hub {
     pub fn lock(&self) -> MutexGuard<'_, State> {
         // a panic while holding it leaves maps that are still whole: go on
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// A new order waits.
+    pub fn wake_placer(&self) {
+        self.place.notify_one();
+    }
+
+    /// Capacity came free or a point changed: every order that waits is worth another look.
+    pub fn wake_placer_for_all(&self) {
+        self.room.store(true, Ordering::Release);
+        self.place.notify_one();
+    }
+
+    /// Until the placer is woken; true: for all that waits.
+    pub(crate) async fn woken(&self) -> bool {
+        self.place.notified().await;
+        self.room.swap(false, Ordering::AcqRel)
     }
 
     pub fn pulse(&self, pulse: Pulse) {
@@ -130,13 +158,14 @@ impl State {
         })
     }
 
-    /// Traffic that routes of an order are seen to carry is told apart from what is reserved by the caller.
+    /// Whether the point has been given work of this replica, and is not rid of it.
+    pub(crate) fn has_work(&self, point: &PointName, key: &AssignmentKey) -> bool {
+        let share = self.shares.get(&key.order).and_then(|s| s.get(point));
+        share.is_some_and(|s| s.assignments.iter().any(|a| &a.key == key))
+    }
+
+    /// What the point's prober said last, and how long ago.
     pub fn figure(&self, link: &LinkId) -> Option<(&LinkFigures, std::time::Duration)> {
         self.raw_figures.get(link).map(|(f, at)| (f, at.elapsed()))
     }
-}
-
-/// Never negative.
-pub fn free(capacity: Bandwidth, reserved: Bandwidth) -> Bandwidth {
-    capacity.saturating_sub(reserved)
 }

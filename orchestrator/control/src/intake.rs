@@ -2,16 +2,16 @@
 
 use crate::{
     desk::{Caller, Desk},
-    error::DeskError,
+    error::{DeskError, is_passing},
     hub::Pulse,
+    metrics as names,
     sagas::Mail,
 };
 use rhumb_model::{DocumentError, Order, OrderId, OrderState, Problem, QuoteId, order::End};
 use rhumb_store::{Conflict, IdempotencyRecord, Intent, NewEvent, OrderChange, OrderRecord, Outcome, Store};
-use std::sync::PoisonError;
 use tokio::sync::oneshot;
 
-/// The client's key for a request, with the hash of its body.
+/// The client's key for a request, with a hash of what was asked: route, query and body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     pub key: String,
@@ -38,7 +38,7 @@ impl<S: Store> Desk<S> {
             return Ok(Accepted::Again(again));
         }
         self.check_references(&document)?;
-        self.check_pending(caller).await?;
+        self.check_pending(caller)?;
         let record = self.new_record(caller, document, traceparent);
         let event = acknowledged();
         let idempotency = key.map(|k| remember(caller, k, record.id, record.created));
@@ -58,7 +58,7 @@ impl<S: Store> Desk<S> {
             return Ok(Accepted::Again(again));
         }
         let quote = self.quote(caller, id).await?;
-        self.check_pending(caller).await?;
+        self.check_pending(caller)?;
         if !quote.binding || quote.plan.is_none() {
             return Err(DeskError::Conflict(format!("quote {id} holds nothing: order its document directly")));
         }
@@ -92,17 +92,29 @@ impl<S: Store> Desk<S> {
             }
             _ => None,
         };
-        match self.inner.store.commit(vec![intent]).await?.pop() {
+        let outcome = match self.inner.store.commit(vec![intent]).await {
+            Ok(mut outcomes) => outcomes.pop(),
+            // it may be there all the same, and a client without a key would order twice
+            Err(error) if is_passing(&error) => match self.inner.store.order(record.id).await {
+                Ok(Some(found)) => Some(Outcome::Changed { version: found.version }),
+                Ok(None) | Err(_) => return Err(error.into()),
+            },
+            Err(error) => return Err(error.into()),
+        };
+        match outcome {
             Some(Outcome::Refused(Conflict::Key)) => match self.answered(caller, key.as_ref()).await? {
                 Some(again) => Ok(Accepted::Again(again)),
                 None => Err(DeskError::KeyBusy),
             },
-            Some(Outcome::Refused(Conflict::Quote(id))) => Err(DeskError::QuoteGone(id.to_string())),
-            Some(Outcome::Refused(why)) => Err(DeskError::Conflict(why.to_string())),
+            Some(Outcome::Refused(why)) => Err(DeskError::refused(&why)),
             _ => {
-                self.inner.hub.place.notify_one();
+                self.roll().add_order(&record);
+                if let Some(quote) = record.quote_id {
+                    self.roll().drop_quote(quote);
+                }
+                self.inner.hub.wake_placer();
                 self.inner.hub.pulse(Pulse::Order(record.id));
-                metrics::counter!("rhumb_orders_acknowledged_total").increment(1);
+                metrics::counter!(names::ORDERS_ACKNOWLEDGED).increment(1);
                 Ok(Accepted::New(Box::new(record)))
             }
         }
@@ -110,6 +122,15 @@ impl<S: Store> Desk<S> {
 
     /// The order that an earlier request with this key made.
     async fn answered(&self, caller: &Caller, key: Option<&Idempotency>) -> Result<Option<OrderId>, DeskError> {
+        Ok(self.earlier_answer(caller, key).await?.and_then(|text| text.parse().ok()))
+    }
+
+    /// What was answered to an earlier request with this key.
+    pub(crate) async fn earlier_answer(
+        &self,
+        caller: &Caller,
+        key: Option<&Idempotency>,
+    ) -> Result<Option<String>, DeskError> {
         let Some(key) = key else { return Ok(None) };
         let Some(found) = self.inner.store.idempotency(caller.tenant.as_str(), &key.key).await? else {
             return Ok(None);
@@ -117,11 +138,7 @@ impl<S: Store> Desk<S> {
         if found.body_sha256 != key.body_sha256 {
             return Err(DeskError::KeyReused);
         }
-        match found.answer.as_ref().map(|(_, text)| text.parse()) {
-            Some(Ok(id)) => Ok(Some(id)),
-            Some(Err(_)) => Err(DeskError::KeyReused),
-            None => Err(DeskError::KeyBusy),
-        }
+        found.answer.map(|(_, text)| Some(text)).ok_or(DeskError::KeyBusy)
     }
 
     /// What only the federation can know: datasets, regions, sites and models that exist.
@@ -183,15 +200,29 @@ impl<S: Store> Desk<S> {
                 );
             }
         }
+        let terms = &order.terms;
+        let amounts = [
+            ("budget", terms.budget),
+            ("value_per_hour", terms.value_per_hour),
+            ("late_per_hour", terms.late_per_hour),
+            ("value", terms.value),
+        ];
+        for (key, amount) in amounts {
+            let Some(currency) = amount.map(|a| a.currency) else { continue };
+            if currency != file.currency && !file.rates.contains_key(currency.as_str()) {
+                let own = file.currency.to_string();
+                let known = list(std::iter::once(&own).chain(file.rates.keys()));
+                problem(format!("/terms/{key}"), format!("currency {currency} is unknown here: known are {known}"));
+            }
+        }
         Ok(DocumentError::unless_empty(problems)?)
     }
 
-    async fn check_pending(&self, caller: &Caller) -> Result<(), DeskError> {
+    fn check_pending(&self, caller: &Caller) -> Result<(), DeskError> {
         let limit = self.inner.config.limits.orders_per_tenant;
-        let live = self.inner.store.live_orders().await?;
-        let count = live.iter().filter(|o| o.tenant == caller.tenant).count();
+        let count = self.roll().orders_of(&caller.tenant);
         if count >= limit {
-            return Err(DeskError::TooMany { tenant: caller.tenant.to_string(), count, limit });
+            return Err(DeskError::TooMany { tenant: caller.tenant.to_string(), what: "unfinished orders", count, limit });
         }
         Ok(())
     }
@@ -219,16 +250,26 @@ impl<S: Store> Desk<S> {
     }
 
     /// Asks an order to stop. What has not begun is cancelled at once; the rest is `cancelling` until all of it is gone.
-    pub async fn cancel(&self, caller: &Caller, id: OrderId) -> Result<OrderRecord, DeskError> {
+    /// With a version, only the order as it had then.
+    pub async fn cancel(
+        &self,
+        caller: &Caller,
+        id: OrderId,
+        version: Option<i64>,
+    ) -> Result<OrderRecord, DeskError> {
         // a placer's commit between the read and the change only makes the version stale: look again
         for _ in 0..20 {
             let order = self.order(caller, id).await?;
+            if version.is_some_and(|v| v != order.version) {
+                return Err(DeskError::Stale);
+            }
             if order.state.is_final() {
                 return Ok(order);
             }
             if order.saga.is_some() {
                 let (answer, result) = oneshot::channel();
-                self.inner.mail.send(Mail::Cancel(id, answer)).await.map_err(|_| DeskError::Stopping)?;
+                let mail = Mail::Cancel { id, version, answer };
+                self.inner.mail.send(mail).await.map_err(|_| DeskError::Stopping)?;
                 let order = result.await.map_err(|_| DeskError::Stopping)??;
                 if order.saga.is_none() && !order.state.is_final() {
                     continue;
@@ -250,8 +291,10 @@ impl<S: Store> Desk<S> {
             if let Some(Outcome::Changed { .. }) =
                 self.inner.store.commit(vec![Intent::Change(Box::new(change))]).await?.pop()
             {
-                self.inner.avoid.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-                self.inner.hub.place.notify_one();
+                self.avoid().remove(&id);
+                self.roll().drop_order(id);
+                metrics::counter!(names::ORDERS_ENDED, "state" => OrderState::Cancelled.as_str()).increment(1);
+                self.inner.hub.wake_placer_for_all();
                 self.inner.hub.pulse(Pulse::Order(id));
                 return self.order(caller, id).await;
             }

@@ -3,6 +3,8 @@
 //! Invariants
 //! - Decisions are made by `rhumb_placement` on a `View`; what it decided is re-validated by the store before it holds.
 //! - All changes of an order that has a saga pass through one task (`sagas`), so that no two steps race.
+//! - One order at fault stops itself only: its decision, its step and its commit are each apart from the others'.
+//! - A commit whose answer was lost is looked up before anything is done again.
 //! - The desired state of a point is computed from stored sagas alone; a restart changes nothing but the epoch.
 
 pub mod audit;
@@ -12,15 +14,23 @@ pub mod desk;
 pub mod error;
 pub mod hub;
 pub mod intake;
+mod begin;
+mod judgement;
 mod live_view;
+mod logs;
+pub mod metrics;
 mod placer;
 mod quote;
 mod reconcile;
+mod reserve;
+mod roll;
 mod sagas;
 pub mod secrets;
 mod sync;
+pub mod token;
 
 pub use base::Base;
 pub use config::ServerConfig;
 pub use desk::{Caller, Desk};
 pub use error::DeskError;
+pub use judgement::Decide;

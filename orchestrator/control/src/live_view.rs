@@ -1,13 +1,13 @@
 //! The view of this moment: static parts, what is held, who was heard, what was measured.
 
-use crate::{desk::Desk, error::DeskError, hub::State};
+use crate::{desk::Desk, error::DeskError};
 use jiff::Timestamp;
 use rhumb_federation::{
     View,
     assemble::{Live, LiveNode, LiveSite},
 };
 use rhumb_model::{
-    PointName, SiteName,
+    Bandwidth, LinkId, Node, NodeName, PointName, SiteName,
     fit::NodeUse,
     quantity::{Bytes, Cores, Share},
     state::SiteState,
@@ -16,43 +16,27 @@ use rhumb_store::{Holdings, NodeRecord, PointRecord, Store};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
-impl<S: Store> Desk<S> {
-    /// What a decision at `now` looks at. Sites in `avoid` take no work.
-    pub async fn view(&self, now: Timestamp, avoid: &[SiteName]) -> Result<View, DeskError> {
-        let picture = self.inner.store.picture().await?;
-        let state = self.inner.hub.lock();
-        let live = self.live(&state, &picture.holdings, picture.nodes, &picture.points, avoid);
-        let generation = state.stamp.generation;
-        let mut view = View::assemble(generation, self.inner.base.fixed(), &live, &state.figures, now);
-        drop(state);
-        // the overlay seals end to end between agents: any measured link carries an encrypted flow
-        for link in view.graph.edge_weights_mut() {
-            link.encrypted |= !link.estimated;
-        }
-        Ok(view)
-    }
+/// Decisions on an older sight would mostly lose at the commit.
+const OLD: Duration = Duration::from_secs(1);
 
-    fn live(
-        &self,
-        state: &State,
-        holdings: &Holdings,
-        nodes: Vec<NodeRecord>,
-        points: &[PointRecord],
-        avoid: &[SiteName],
-    ) -> Live {
-        let draining: BTreeSet<&PointName> = points.iter().filter(|p| p.draining).map(|p| &p.name).collect();
-        let lost_after_us = self.inner.config.times.lost_after.micros();
-        let site_state = |site: &SiteName| match state.points.get(site).and_then(|p| p.last.as_ref()) {
-            None => SiteState::NeverSeen,
-            Some(last) if last.heard.elapsed().as_micros() as u64 > lost_after_us => SiteState::Lost,
-            Some(_) if draining.contains(site) || avoid.contains(site) => SiteState::Draining,
-            Some(_) => SiteState::Ready,
-        };
+/// What the store said, for the views of several decisions.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    nodes: Vec<(SiteName, Arc<Node>)>,
+    used: BTreeMap<(SiteName, NodeName), NodeUse>,
+    reserved: BTreeMap<LinkId, Bandwidth>,
+    draining: BTreeSet<PointName>,
+    taken: Instant,
+}
+
+impl Sight {
+    pub(crate) fn new(holdings: &Holdings, nodes: Vec<NodeRecord>, points: Vec<PointRecord>) -> Self {
         let mut used: BTreeMap<_, NodeUse> = BTreeMap::new();
         for hold in &holdings.replicas {
-            used.entry((&hold.site, &hold.node)).or_default().add(
+            used.entry((hold.site.clone(), hold.node.clone())).or_default().add(
                 Cores::from_milli(hold.cpu_milli),
                 Bytes::from_bytes(hold.memory_bytes),
                 &hold.devices,
@@ -60,15 +44,58 @@ impl<S: Store> Desk<S> {
                 Bytes::from_bytes(hold.device_memory_bytes),
             );
         }
-        let mut sites: BTreeMap<SiteName, LiveSite> = BTreeMap::new();
-        for record in nodes {
-            let used = used.get(&(&record.site, &record.node.name)).cloned().unwrap_or_default();
-            let site = sites
-                .entry(record.site.clone())
-                .or_insert_with(|| LiveSite { state: site_state(&record.site), nodes: Vec::new() });
-            site.nodes.push(LiveNode { node: Arc::new(record.node), used });
+        Self {
+            nodes: nodes.into_iter().map(|r| (r.site, Arc::new(r.node))).collect(),
+            used,
+            reserved: holdings.reserved.iter().map(|(link, reserved, _)| (link.clone(), *reserved)).collect(),
+            draining: points.into_iter().filter(|p| p.draining).map(|p| p.name).collect(),
+            taken: Instant::now(),
         }
-        let reserved = holdings.reserved.iter().map(|(link, reserved, _)| (link.clone(), *reserved)).collect();
-        Live { sites, reserved, datasets: BTreeMap::new() }
+    }
+
+    pub(crate) fn is_old(&self) -> bool {
+        self.taken.elapsed() > OLD
+    }
+}
+
+impl<S: Store> Desk<S> {
+    /// What a decision at `now` looks at.
+    pub async fn view(&self, now: Timestamp) -> Result<View, DeskError> {
+        Ok(self.view_on(&self.sight().await?, now, &BTreeSet::new()))
+    }
+
+    pub(crate) async fn sight(&self) -> Result<Sight, DeskError> {
+        let store = &self.inner.store;
+        let (holdings, nodes, points) = tokio::try_join!(store.holdings(), store.nodes(), store.points())?;
+        Ok(Sight::new(&holdings, nodes, points))
+    }
+
+    /// Sites in `avoid` take no work.
+    pub(crate) fn view_on(&self, sight: &Sight, now: Timestamp, avoid: &BTreeSet<SiteName>) -> View {
+        let state = self.inner.hub.lock();
+        let lost_after = Duration::from_micros(self.inner.config.times.lost_after.micros());
+        let site_state = |site: &SiteName| match state.points.get(site).and_then(|p| p.last.as_ref()) {
+            None => SiteState::NeverSeen,
+            Some(last) if last.heard.elapsed() > lost_after => SiteState::Lost,
+            Some(_) if sight.draining.contains(site) || avoid.contains(site) => SiteState::Draining,
+            Some(_) => SiteState::Ready,
+        };
+        let mut sites: BTreeMap<SiteName, LiveSite> = BTreeMap::new();
+        for (name, node) in &sight.nodes {
+            let used = sight.used.get(&(name.clone(), node.name.clone())).cloned().unwrap_or_default();
+            let site = sites
+                .entry(name.clone())
+                .or_insert_with(|| LiveSite { state: site_state(name), nodes: Vec::new() });
+            site.nodes.push(LiveNode { node: Arc::clone(node), used });
+        }
+        let live = Live { sites, reserved: sight.reserved.clone(), datasets: BTreeMap::new() };
+        let mut view =
+            View::assemble(state.stamp.generation, self.inner.base.fixed(), &live, &state.figures, now);
+        drop(state);
+        // the overlay seals end to end between agents: any measured link carries an encrypted flow
+        for link in view.graph.edge_weights_mut() {
+            link.encrypted |= !link.estimated;
+        }
+        view
     }
 }

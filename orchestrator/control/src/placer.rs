@@ -1,113 +1,193 @@
 //! The placing loop: decides on every order that waits, holds what was decided, begins its saga.
 
-use crate::{desk::Desk, error::DeskError, hub::Pulse, sagas::Mail};
-use jiff::{SignedDuration, Timestamp};
-use rhumb_federation::View;
-use rhumb_model::{ComponentName, Order, OrderState, Phase, Plan, order::Spread};
-use rhumb_placement::{Decision, Request, never_fits, place};
-use rhumb_provision::{Saga, saga::Placement};
-use rhumb_store::{
-    Conflict, DecisionRecord, Grant, Intent, LinkWant, NewEvent, OrderChange, OrderRecord, Outcome, ReplicaWant,
-    Reservation, Store,
+use crate::{
+    desk::Desk,
+    error::DeskError,
+    hub::Pulse,
+    judgement::{Judgement, Question, same_kinds},
+    live_view::Sight,
+    metrics as names,
+    sagas::Mail,
 };
-use std::{collections::BTreeMap, sync::PoisonError, time::Duration};
+use rhumb_model::{OrderId, OrderState, SiteName};
+use rhumb_store::{Conflict, Intent, NewEvent, OrderChange, OrderRecord, Picture, Store};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+use tracing::Instrument;
 
 /// A decision that lost a race is made anew on a fresh view at most this often in a row.
 const TRIES: usize = 8;
 /// Without a reason to look, waiting orders are looked at this often: figures and price windows change by themselves.
 const IDLE: Duration = Duration::from_secs(3);
+/// An order that could not be decided on or begun because of a fault in it is given up after so many rounds.
+const FAULTS: u32 = 3;
+/// An order that was acknowledged this short a time ago is decided on as of its own instant.
+const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_secs(5);
+/// Figures in an order's reasons are written anew this often; what changes of the reasons themselves, at once.
+const FIGURES: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
 
 pub(crate) fn spawn<S: Store>(desk: &Desk<S>) {
-    let desk = desk.clone();
-    let tracker = desk.inner.tasks.clone();
-    tracker.spawn(async move {
-        loop {
-            tokio::select! {
-                () = desk.inner.stop.cancelled() => return,
-                () = desk.inner.hub.place.notified() => {}
-                () = tokio::time::sleep(IDLE) => {}
-            }
-            if let Err(error) = desk.place_waiting().await {
-                tracing::error!(%error, "waiting orders could not be placed");
-            }
+    desk.keep_running("placer", run);
+}
+
+async fn run<S: Store>(desk: Desk<S>) {
+    let mut faults = BTreeMap::new();
+    let mut all = true;
+    loop {
+        let begun = Instant::now();
+        if let Err(error) = desk.place_waiting(all, &mut faults).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "waiting orders could not be looked at");
         }
-    });
+        metrics::histogram!(names::ROUND_SECONDS).record(begun.elapsed().as_secs_f64());
+        all = tokio::select! {
+            () = desk.inner.stop.cancelled() => return,
+            all = desk.inner.hub.woken() => all,
+            () = tokio::time::sleep(IDLE) => true,
+        };
+    }
 }
 
 impl<S: Store> Desk<S> {
-    /// Highest priority first, then the oldest.
-    async fn place_waiting(&self) -> Result<(), DeskError> {
-        let live = self.inner.store.live_orders().await?;
-        let mut waiting = Vec::new();
-        for order in live {
+    /// Highest priority first, then the oldest. `all`: also those that had to wait before.
+    async fn place_waiting(&self, all: bool, faults: &mut BTreeMap<OrderId, u32>) -> Result<(), DeskError> {
+        let Picture { orders, holdings, nodes, points, .. } = self.inner.store.picture().await?;
+        self.roll().replace_orders(&orders);
+        count(&orders);
+        let ids: BTreeSet<OrderId> = orders.iter().map(|o| o.id).collect();
+        faults.retain(|id, _| ids.contains(id));
+        let (mut waiting, mut reserved, mut begun) = (Vec::new(), Vec::new(), Vec::new());
+        for order in orders {
             match order.state {
-                OrderState::Acknowledged | OrderState::Pending => waiting.push(order),
+                _ if order.saga.is_some() => begun.push(order),
+                OrderState::Acknowledged => waiting.push(order),
+                OrderState::Pending if all && !self.is_paused(&order) => waiting.push(order),
                 // held for later, or a stop came between the reservation and the saga's first record
-                OrderState::Held | OrderState::InProgress if order.saga.is_none() => self.begin_if_due(order).await?,
+                OrderState::Held | OrderState::InProgress => reserved.push(order),
                 _ => {}
             }
         }
+        // a saga whose first record was stored while its answer was lost is taken up here
+        self.inner.mail.send(Mail::Known(begun)).await.map_err(|_| DeskError::Stopping)?;
+        for order in reserved {
+            let (id, span) = (order.id, span(&order));
+            let done = self.begin_if_due(order, &holdings).instrument(span).await;
+            self.mind(id, done, faults).await;
+        }
         waiting.sort_by_key(|o| (std::cmp::Reverse(o.document.terms.priority.unwrap_or(50)), o.id));
+        let mut sight = Some(Sight::new(&holdings, nodes, points));
         for order in waiting {
             if self.inner.stop.is_cancelled() {
                 return Ok(());
             }
-            let id = order.id;
-            if let Err(error) = self.place_one(order).await {
-                tracing::error!(%error, order = %id, "order could not be placed");
-            }
+            let (id, span) = (order.id, span(&order));
+            let done = self.place_one(order, &mut sight).instrument(span).await;
+            self.mind(id, done, faults).await;
         }
         Ok(())
     }
 
-    async fn place_one(&self, mut order: OrderRecord) -> Result<(), DeskError> {
+    /// What went wrong with one order concerns that order alone; a fault in it is not tried for ever.
+    async fn mind(&self, id: OrderId, done: Result<(), DeskError>, faults: &mut BTreeMap<OrderId, u32>) {
+        let why = match done {
+            Ok(()) => {
+                faults.remove(&id);
+                return;
+            }
+            Err(DeskError::Stopping) => return,
+            Err(DeskError::Internal(why)) => why,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(order = %id, error, "order could not be placed: it is tried again");
+                return;
+            }
+        };
+        let count = faults.entry(id).or_default();
+        *count += 1;
+        tracing::error!(order = %id, why, times = *count, "order cannot be placed because of a fault");
+        if *count < FAULTS {
+            return;
+        }
+        if let Err(error) = self.give_up(id, &why).await {
+            tracing::warn!(order = %id, error = &error as &dyn std::error::Error, "order could not be given up");
+        }
+    }
+
+    /// An order without a saga that is at fault fails, and holds nothing.
+    async fn give_up(&self, id: OrderId, why: &str) -> Result<(), DeskError> {
+        let Some(order) = self.inner.store.order(id).await? else { return Ok(()) };
+        if order.saga.is_some() || order.state.is_final() {
+            return Ok(());
+        }
+        let message = format!("given up after {FAULTS} attempts: {why}; the orchestrator's log says more");
+        let change = OrderChange {
+            state: Some(OrderState::Failed),
+            phase: Some(None),
+            attention: Some(Some(message.clone())),
+            events: vec![state_event(OrderState::Failed, message)],
+            release: (order.generation > 0).then_some(order.generation).into_iter().collect(),
+            ..OrderChange::nothing(id, order.version, self.now())
+        };
+        self.inner.store.commit(vec![Intent::Change(Box::new(change))]).await?;
+        self.avoid().remove(&id);
+        metrics::counter!(names::ORDERS_ENDED, "state" => OrderState::Failed.as_str()).increment(1);
+        self.inner.hub.wake_placer_for_all();
+        self.inner.hub.pulse(Pulse::Order(id));
+        Ok(())
+    }
+
+    async fn place_one(&self, mut order: OrderRecord, sight: &mut Option<Sight>) -> Result<(), DeskError> {
         for attempt in 0..TRIES {
+            let now = self.now();
             // the first decision is made as of the order's own instant, later ones as of now
-            let fresh = attempt == 0 && order.state == OrderState::Acknowledged;
-            let submit = if fresh { order.created } else { self.now() };
-            let view = self.view(submit, &self.avoided(&order)).await?;
-            let decision = self.decide(&order.document, &view, submit);
-            let Ok(plan) = &decision.outcome else {
-                return self.wait_or_reject(&order, &view, decision, submit).await;
+            let fresh = attempt == 0
+                && order.state == OrderState::Acknowledged
+                && now.duration_since(order.created) < FRESH;
+            let submit = if fresh { order.created } else { now };
+            let seen = match sight.take() {
+                Some(seen) if !seen.is_old() => seen,
+                _ => self.sight().await?,
             };
-            match self.reserve(&order, plan.clone(), record(&decision, &view, submit)).await? {
+            let question = Question {
+                order: order.document.clone(),
+                view: self.view_on(&seen, submit, &self.avoided(&order)),
+                submit,
+                may_reject: order.generation == 0,
+                known: (order.state == OrderState::Pending).then(|| order.reasons.clone()),
+                // figures that move are no news: they are written anew now and then
+                refresh: now.duration_since(order.updated) >= FIGURES,
+            };
+            let judgement = self.judge(question).await?;
+            let Ok(plan) = &judgement.decision.outcome else {
+                *sight = Some(seen);
+                return self.wait_or_reject(&order, judgement).await;
+            };
+            let Some(record) = judgement.record else {
+                return Err(DeskError::Internal("a plan came without its record".into()));
+            };
+            // whatever comes of it, what was seen is no longer what is
+            match self.reserve(&order, plan.clone(), record).await? {
                 Ok(()) => return Ok(()),
                 Err(Conflict::Version(..) | Conflict::Final(_)) => match self.inner.store.order(order.id).await? {
                     Some(now) if matches!(now.state, OrderState::Acknowledged | OrderState::Pending) => order = now,
                     _ => return Ok(()),
                 },
                 Err(conflict) => {
-                    metrics::counter!("rhumb_placement_conflicts_total").increment(1);
-                    tracing::debug!(order = %order.id, %conflict, "a decision lost a race: deciding again");
+                    metrics::counter!(names::PLACEMENT_CONFLICTS).increment(1);
+                    tracing::debug!(%conflict, "a decision lost a race: deciding again");
                 }
             }
         }
-        tracing::warn!(order = %order.id, "an order lost every race: it waits for the next round");
-        self.inner.hub.place.notify_one();
+        tracing::warn!("an order lost every race: it waits for the next round");
         Ok(())
     }
 
-    pub(crate) fn decide(&self, order: &Order, view: &View, submit: Timestamp) -> Decision {
-        let begun = std::time::Instant::now();
-        let decision = place(view, &Request::new(order, submit), &self.inner.config.policy);
-        metrics::histogram!("rhumb_decision_seconds").record(begun.elapsed().as_secs_f64());
-        decision
-    }
-
-    async fn wait_or_reject(
-        &self,
-        order: &OrderRecord,
-        view: &View,
-        decision: Decision,
-        submit: Timestamp,
-    ) -> Result<(), DeskError> {
-        let reasons = decision.outcome.as_ref().err().cloned().unwrap_or_default();
-        let request = Request::new(&order.document, submit);
-        let never = order.generation == 0 && never_fits(view, &request, &self.inner.config.policy);
+    async fn wait_or_reject(&self, order: &OrderRecord, judgement: Judgement) -> Result<(), DeskError> {
+        let Judgement { decision, never, record: Some(record) } = judgement else { return Ok(()) };
+        let reasons = decision.outcome.err().unwrap_or_default();
         let state = if never { OrderState::Rejected } else { OrderState::Pending };
-        if order.state == state && order.reasons == reasons {
-            return Ok(());
-        }
+        let same = order.state == state && same_kinds(&order.reasons, &reasons);
         let first = reasons
             .first()
             .map_or_else(String::new, |r| format!(": {} (needed {}, free {})", r.reason, r.needed, r.free));
@@ -118,194 +198,45 @@ impl<S: Store> Desk<S> {
         let change = OrderChange {
             state: Some(state),
             reasons: Some(reasons),
-            decision: Some(record(&decision, view, submit)),
-            events: vec![NewEvent {
-                kind: "state".into(),
-                phase: None,
-                message,
-                detail: serde_json::json!({ "state": state.as_str() }),
-            }],
+            decision: Some(record),
+            events: (!same).then(|| state_event(state, message)).into_iter().collect(),
             ..OrderChange::nothing(order.id, order.version, self.now())
         };
         // a refused change means that somebody else was quicker, a cancel for example
         self.inner.store.commit(vec![Intent::Change(Box::new(change))]).await?;
+        if never {
+            metrics::counter!(names::ORDERS_ENDED, "state" => state.as_str()).increment(1);
+        }
         self.inner.hub.pulse(Pulse::Order(order.id));
         Ok(())
     }
 
-    async fn reserve(
-        &self,
-        order: &OrderRecord,
-        plan: Plan,
-        record: DecisionRecord,
-    ) -> Result<Result<(), Conflict>, DeskError> {
+    fn avoided(&self, order: &OrderRecord) -> BTreeSet<SiteName> {
         let now = self.now();
-        let generation = order.generation + 1;
-        let due = Self::due(&order.document, &plan);
-        let later = due > now + SignedDuration::from_secs(2);
-        let state = if later { OrderState::Held } else { OrderState::InProgress };
-        let message = if later { format!("order is held until {due}") } else { "order is placed".to_owned() };
-        let mut change = OrderChange {
-            state: Some(state),
-            phase: Some((!later).then_some(Phase::Reserving)),
-            reasons: Some(Vec::new()),
-            attention: Some(None),
-            plan: Some(Some(plan.clone())),
-            cost: Some(Some(plan.cost)),
-            generation: Some(generation),
-            decision: Some(record),
-            ..OrderChange::nothing(order.id, order.version, now)
-        };
-        change.events.push(NewEvent {
-            kind: "placed".into(),
-            phase: change.phase.flatten(),
-            message,
-            detail: serde_json::json!({
-                "state": state.as_str(),
-                "generation": generation,
-                "total_micros": plan.cost.total_micros,
-                "lower_bound_micros": plan.lower_bound_micros,
-            }),
-        });
-        let reservation = reservation(&order.document, &plan);
-        let intent = Intent::Reserve { order: order.id, generation, reservation, change: Box::new(change) };
-        match self.inner.store.commit(vec![intent]).await?.pop() {
-            Some(Outcome::Reserved { version, grants }) => {
-                metrics::counter!("rhumb_orders_placed_total").increment(1);
-                let mut record = order.clone();
-                record.plan = Some(plan);
-                record.generation = generation;
-                record.version = version;
-                record.state = state;
-                record.updated = now;
-                self.inner.hub.pulse(Pulse::Order(order.id));
-                if !later {
-                    self.begin(record, &grants).await?;
-                }
-                Ok(Ok(()))
-            }
-            Some(Outcome::Refused(conflict)) => Ok(Err(conflict)),
-            other => Err(DeskError::Internal(format!("the store answered a reservation with {other:?}"))),
-        }
+        let avoid = self.avoid();
+        let sites = avoid.get(&order.id).into_iter().flat_map(|a| &a.sites);
+        sites.filter(|(_, until)| **until > now).map(|(site, _)| site.clone()).collect()
     }
 
-    /// When provisioning has to begin so that everything has arrived at the plan's start.
-    fn due(order: &Order, plan: &Plan) -> Timestamp {
-        let inbound = plan.flows.iter().filter(|l| {
-            let flow = order.flows.get(l.flow as usize);
-            l.volume_bytes > 0 && flow.is_some_and(|f| matches!(f.to, rhumb_model::order::End::Component(_)))
-        });
-        let longest_us = inbound
-            .map(|l| l.latency_us + l.volume_bytes.saturating_mul(8_000) / l.rate_kbps.max(1))
-            .max()
-            .unwrap_or(0);
-        plan.start.checked_sub(SignedDuration::from_micros(longest_us as i64)).unwrap_or(plan.start)
-    }
-
-    /// An order that holds its devices and links enters its saga, if it is time.
-    async fn begin_if_due(&self, order: OrderRecord) -> Result<(), DeskError> {
-        let Some(plan) = order.plan.clone() else { return Ok(()) };
-        if Self::due(&order.document, &plan) > self.now() {
-            return Ok(());
-        }
-        let held = self.inner.store.holdings().await?;
-        let grants: Vec<Grant> = held
-            .replicas
-            .into_iter()
-            .filter(|h| h.holder == rhumb_store::Holder::Order(order.id) && h.generation == order.generation)
-            .map(|h| Grant {
-                component: h.component,
-                replica: h.replica,
-                site: h.site,
-                node: h.node,
-                devices: h.devices,
-            })
-            .collect();
-        self.begin(order, &grants).await
-    }
-
-    async fn begin(&self, mut record: OrderRecord, grants: &[Grant]) -> Result<(), DeskError> {
+    fn is_paused(&self, order: &OrderRecord) -> bool {
         let now = self.now();
-        let plan = record.plan.clone().ok_or_else(|| DeskError::Internal("a reserved order has no plan".into()))?;
-        let placements: Vec<Placement> = grants
-            .iter()
-            .map(|g| Placement {
-                component: g.component.clone(),
-                replica: g.replica,
-                site: g.site.clone(),
-                node: g.node.clone(),
-                devices: g.devices.clone(),
-            })
-            .collect();
-        let ends = |link: &rhumb_model::LinkId| self.inner.base.ends(link);
-        let saga = Saga::begin(&record.document, &plan, &placements, record.generation, now, ends)
-            .ok_or_else(|| DeskError::Internal("a plan names what its order or the federation does not".into()))?;
-        let change = OrderChange {
-            state: Some(OrderState::InProgress),
-            phase: Some(Some(saga.phase)),
-            saga: Some(Some(saga.clone())),
-            events: vec![NewEvent {
-                kind: "phase".into(),
-                phase: Some(saga.phase),
-                message: format!("order is {}", saga.phase),
-                detail: serde_json::json!({ "generation": saga.generation }),
-            }],
-            ..OrderChange::nothing(record.id, record.version, now)
-        };
-        if let Some(Outcome::Changed { version }) =
-            self.inner.store.commit(vec![Intent::Change(Box::new(change))]).await?.pop()
-        {
-            record.version = version;
-            record.state = OrderState::InProgress;
-            record.phase = Some(saga.phase);
-            record.saga = Some(saga);
-            self.inner.mail.send(Mail::Begun(Box::new(record))).await.map_err(|_| DeskError::Stopping)?;
-        }
-        Ok(())
-    }
-
-    fn avoided(&self, order: &OrderRecord) -> Vec<rhumb_model::SiteName> {
-        let now = self.now();
-        let mut avoid = self.inner.avoid.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sites) = avoid.get_mut(&order.id) else { return Vec::new() };
-        sites.retain(|_, until| *until > now);
-        sites.keys().cloned().collect()
+        self.avoid().get(&order.id).and_then(|a| a.not_before).is_some_and(|at| at > now)
     }
 }
 
-/// What is kept of a decision.
-pub(crate) fn record(decision: &Decision, view: &View, submit: Timestamp) -> DecisionRecord {
-    let export = rhumb_federation::export::export(view, submit);
-    DecisionRecord {
-        at: submit,
-        sites: decision.sites.clone(),
-        reasons: decision.outcome.as_ref().err().cloned().unwrap_or_default(),
-        would_fit_if: decision.would_fit_if.clone(),
-        view: serde_json::to_string(&export).unwrap_or_default(),
-    }
+/// All that is logged within belongs to the order.
+pub(crate) fn span(order: &OrderRecord) -> tracing::Span {
+    tracing::info_span!("order", order = %order.id, traceparent = order.traceparent.as_deref())
 }
 
-/// What a plan needs held: every replica by itself, every link at its busiest phase.
-pub(crate) fn reservation(order: &Order, plan: &Plan) -> Reservation {
-    let mut next: BTreeMap<ComponentName, u32> = BTreeMap::new();
-    let mut replicas = Vec::new();
-    for placed in &plan.components {
-        let Some(component) = order.component(&placed.name) else { continue };
-        for assignment in &placed.assignments {
-            for _ in 0..assignment.replicas {
-                let number = next.entry(placed.name.clone()).or_default();
-                replicas.push(ReplicaWant {
-                    component: placed.name.clone(),
-                    replica: *number,
-                    site: assignment.site.clone(),
-                    model: assignment.model.clone(),
-                    need: component.need.clone(),
-                    own_node: component.place.spread.is_some_and(|s| s != Spread::Site),
-                });
-                *number += 1;
-            }
-        }
+pub(crate) fn state_event(state: OrderState, message: String) -> NewEvent {
+    let detail = serde_json::json!({ "state": state.as_str() });
+    NewEvent { kind: "state".into(), phase: None, message, detail }
+}
+
+fn count(orders: &[OrderRecord]) {
+    for state in OrderState::ALL.iter().filter(|s| !s.is_final()) {
+        let count = orders.iter().filter(|o| o.state == *state).count();
+        metrics::gauge!(names::ORDERS_LIVE, "state" => state.as_str()).set(count as f64);
     }
-    let links = rhumb_placement::held(plan, order).into_iter().map(|(link, rate)| LinkWant { link, rate }).collect();
-    Reservation { replicas, links }
 }

@@ -2,9 +2,10 @@
 
 use crate::{
     desk::{Caller, Desk},
-    error::DeskError,
+    error::{DeskError, is_passing},
     intake::Idempotency,
-    placer::{record, reservation},
+    judgement::Question,
+    reserve::reservation,
 };
 use jiff::SignedDuration;
 use rhumb_model::{Order, QuoteId, Span};
@@ -22,66 +23,106 @@ impl<S: Store> Desk<S> {
         dry_run: bool,
         key: Option<Idempotency>,
     ) -> Result<QuoteRecord, DeskError> {
-        if let Some(key) = &key
-            && let Some(found) = self.inner.store.idempotency(caller.tenant.as_str(), &key.key).await?
-        {
-            if found.body_sha256 != key.body_sha256 {
-                return Err(DeskError::KeyReused);
-            }
-            let id = found.answer.and_then(|(_, id)| id.parse().ok()).ok_or(DeskError::KeyReused)?;
-            return self.quote(caller, id).await;
+        if let Some(again) = self.quoted(caller, key.as_ref()).await? {
+            return Ok(again);
         }
         self.check_references(&document)?;
-        let live = self.inner.store.live_quotes().await?;
-        let (count, limit) =
-            (live.iter().filter(|q| q.tenant == caller.tenant).count(), self.inner.config.limits.quotes_per_tenant);
-        if count >= limit {
-            return Err(DeskError::TooMany { tenant: caller.tenant.to_string(), count, limit });
+        let (count, limit) = (self.roll().quotes_of(&caller.tenant), self.inner.config.limits.quotes_per_tenant);
+        if count >= limit && !dry_run {
+            return Err(DeskError::TooMany { tenant: caller.tenant.to_string(), what: "binding quotes", count, limit });
         }
         let hold = hold.unwrap_or(Span::from_micros(300_000_000)).min(self.inner.config.times.quote_max);
         for _ in 0..TRIES {
-            let now = self.now();
-            let view = self.view(now, &[]).await?;
-            let decision = self.decide(&document, &view, now);
-            let record = record(&decision, &view, now);
-            let plan = decision.outcome.ok();
-            let binding = plan.is_some() && !dry_run;
-            let quote = QuoteRecord {
-                id: QuoteId(uuid::Uuid::now_v7()),
-                tenant: caller.tenant.clone(),
-                document: document.clone(),
-                decision: record,
-                binding,
-                created: now,
-                expires: now + SignedDuration::from_micros(hold.micros() as i64),
-                ended: (!binding).then_some(now),
-                order: None,
-                plan,
-            };
-            let held = quote.plan.as_ref().filter(|_| binding).map(|p| reservation(&document, p));
+            let quote = self.decide_quote(caller, &document, hold, dry_run).await?;
+            let held = quote.plan.as_ref().filter(|_| quote.binding).map(|p| reservation(&document, p));
             let idempotency = key.clone().map(|k| IdempotencyRecord {
                 tenant: caller.tenant.clone(),
                 key: k.key,
                 body_sha256: k.body_sha256,
                 answer: Some((201, quote.id.to_string())),
-                at: now,
+                at: quote.created,
             });
             let intent = Intent::OfferQuote { record: Box::new(quote.clone()), reservation: held, idempotency };
-            match self.inner.store.commit(vec![intent]).await?.pop() {
-                Some(Outcome::Refused(Conflict::Room { .. } | Conflict::Link { .. })) => {}
-                Some(Outcome::Refused(Conflict::Key)) => return Err(DeskError::KeyBusy),
-                Some(Outcome::Refused(why)) => return Err(DeskError::Conflict(why.to_string())),
-                _ => return Ok(quote),
+            let outcome = match self.inner.store.commit(vec![intent]).await {
+                Ok(mut outcomes) => outcomes.pop(),
+                // it may be there all the same, and hold something that nobody knows of
+                Err(error) if is_passing(&error) => match self.inner.store.quote(quote.id).await {
+                    Ok(Some(_)) => Some(Outcome::Done),
+                    Ok(None) | Err(_) => {
+                        self.roll().add_quote(&quote);
+                        return Err(error.into());
+                    }
+                },
+                Err(error) => return Err(error.into()),
+            };
+            match outcome {
+                Some(Outcome::Refused(Conflict::Room { .. } | Conflict::Link { .. } | Conflict::Draining(_))) => {}
+                Some(Outcome::Refused(Conflict::Key)) => {
+                    return self.quoted(caller, key.as_ref()).await?.ok_or(DeskError::KeyBusy);
+                }
+                Some(Outcome::Refused(why)) => return Err(DeskError::refused(&why)),
+                _ => {
+                    self.roll().add_quote(&quote);
+                    return Ok(quote);
+                }
             }
         }
         Err(DeskError::Conflict("others were quicker each time: ask again".into()))
     }
 
+    async fn decide_quote(
+        &self,
+        caller: &Caller,
+        document: &Order,
+        hold: Span,
+        dry_run: bool,
+    ) -> Result<QuoteRecord, DeskError> {
+        let turn = self.turn().await?;
+        let now = self.now();
+        let question = Question {
+            order: document.clone(),
+            view: self.view(now).await?,
+            submit: now,
+            may_reject: false,
+            known: None,
+            refresh: true,
+        };
+        let judgement = self.judge(question).await?;
+        drop(turn);
+        let record = judgement.record.ok_or_else(|| DeskError::Internal("a decision came without its record".into()))?;
+        let plan = judgement.decision.outcome.ok();
+        let binding = plan.is_some() && !dry_run;
+        let hold = SignedDuration::from_micros(i64::try_from(hold.micros()).unwrap_or(i64::MAX));
+        Ok(QuoteRecord {
+            id: QuoteId(uuid::Uuid::now_v7()),
+            tenant: caller.tenant.clone(),
+            document: document.clone(),
+            decision: record,
+            binding,
+            created: now,
+            expires: now.checked_add(hold).unwrap_or(jiff::Timestamp::MAX),
+            ended: (!binding).then_some(now),
+            order: None,
+            plan,
+        })
+    }
+
+    /// The quote that an earlier request with this key was given.
+    async fn quoted(&self, caller: &Caller, key: Option<&Idempotency>) -> Result<Option<QuoteRecord>, DeskError> {
+        let Some(text) = self.earlier_answer(caller, key).await? else { return Ok(None) };
+        let id = text.parse().map_err(|_| DeskError::KeyReused)?;
+        self.quote(caller, id).await.map(Some)
+    }
+
     /// Gives back what a quote holds before it expires.
     pub async fn end_quote(&self, caller: &Caller, id: QuoteId) -> Result<(), DeskError> {
         self.quote(caller, id).await?;
-        self.inner.store.commit(vec![Intent::EndQuote { quote: id, at: self.now() }]).await?;
-        self.inner.hub.place.notify_one();
+        let ended = self.inner.store.commit(vec![Intent::EndQuote { quote: id, at: self.now() }]).await?.pop();
+        self.roll().drop_quote(id);
+        if let Some(Outcome::Refused(why)) = ended {
+            return Err(DeskError::refused(&why));
+        }
+        self.inner.hub.wake_placer_for_all();
         Ok(())
     }
 }

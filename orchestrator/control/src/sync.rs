@@ -3,14 +3,16 @@
 use crate::{
     desk::Desk,
     error::DeskError,
-    hub::{LastReport, Pulse},
+    hub::{LastReport, Pulse, State},
+    metrics as names,
     sagas::Mail,
 };
+use jiff::Timestamp;
 use rhumb_federation::LinkSample;
 use rhumb_model::{Latency, PointName, Ppm};
 use rhumb_provision::Stamp;
-use rhumb_store::{Intent, NodeRecord, Outcome, Store, record::LogRecord};
-use rhumb_wire::{PROTOCOL, Report, SyncReply, report::LogAck};
+use rhumb_store::{Intent, NodeRecord, Outcome, Store};
+use rhumb_wire::{LinkFigures, NodeReport, PROTOCOL, Report, SyncReply};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -19,9 +21,19 @@ use std::{
 /// Longest time that an answer is held back.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
+/// What a report brought.
+struct Heard {
+    new_boot: bool,
+    /// Nodes that are not stored as they are now.
+    nodes: Option<Arc<Vec<NodeReport>>>,
+}
+
 impl<S: Store> Desk<S> {
     /// `point` is who the credential says the agent is.
-    pub async fn sync(&self, point: &PointName, report: Report) -> Result<SyncReply, DeskError> {
+    ///
+    /// An answer prolongs the leases of the agent's work. So a report that does not count as heard is not answered, and one
+    /// that was heard is answered even while the store is away.
+    pub async fn sync(&self, point: &PointName, mut report: Report) -> Result<SyncReply, DeskError> {
         if &report.point != point {
             return Err(DeskError::Forbidden(format!(
                 "the credential is for {point}, the report for {}",
@@ -35,17 +47,34 @@ impl<S: Store> Desk<S> {
             )));
         }
         let mut desired = self.subscribe(point)?;
+        let epoch = desired.borrow().epoch;
+        if report.epoch > epoch {
+            return Err(DeskError::Conflict(format!(
+                "the agent follows epoch {}, this orchestrator leads epoch {epoch}: another one leads, or the database \
+                 was restored from an older copy",
+                report.epoch
+            )));
+        }
         let (seq, wait) = (report.seq, Duration::from_millis(report.wait_ms).min(MAX_WAIT));
         let seen = Stamp { epoch: report.epoch, generation: report.generation };
-        if !self.hear(&report).await? {
-            tracing::debug!(%point, seq, "an older report was ignored");
-            return Ok(SyncReply { seq, desired: None, log_acks: Vec::new(), pause_ms: 0 });
+        let logs = std::mem::take(&mut report.logs);
+        let report = Arc::new(report);
+        let Some(heard) = self.hear(&report).await? else {
+            metrics::counter!(names::REPORTS_IGNORED).increment(1);
+            return Err(DeskError::Conflict(format!("report {seq} is not newer than the last one of {point}")));
+        };
+        metrics::counter!(names::REPORTS).increment(1);
+        if heard.new_boot {
+            tracing::info!(%point, boot = %report.boot_id, "agent has reported");
+            self.inner.hub.wake_placer_for_all();
+            self.inner.hub.pulse(Pulse::Site(point.clone()));
         }
-        self.inventory(&report).await?;
-        let log_acks = self.keep_logs(&report).await?;
-        let acked = !log_acks.is_empty();
-        self.inner.mail.send(Mail::Report(Arc::new(report))).await.map_err(|_| DeskError::Stopping)?;
-        if !acked {
+        if let Some(nodes) = heard.nodes {
+            self.keep_inventory(point, &nodes).await;
+        }
+        let log_acks = self.keep_logs(point, &logs).await;
+        self.inner.mail.send(Mail::Report(report)).await.map_err(|_| DeskError::Stopping)?;
+        if log_acks.is_empty() {
             let newer = desired.wait_for(|stamp| *stamp != seen);
             tokio::select! {
                 // time-out and shutdown both answer with what there is
@@ -64,67 +93,58 @@ impl<S: Store> Desk<S> {
         found.ok_or_else(|| DeskError::NotFound { kind: "point", id: point.to_string() })
     }
 
-    /// Folds the report into what is known; false if it is not newer than the last one of the same boot.
-    async fn hear(&self, report: &Report) -> Result<bool, DeskError> {
+    /// Folds the report into what is known; `None` if it is not newer than what is known.
+    async fn hear(&self, report: &Arc<Report>) -> Result<Option<Heard>, DeskError> {
         let now = self.now();
         let new_boot = {
-            let mut state = self.inner.hub.lock();
-            let Some(point) = state.points.get_mut(&report.point) else { return Ok(false) };
-            let last = point.last.as_ref();
-            if last.is_some_and(|l| l.boot == report.boot_id && l.seq >= report.seq) {
-                return Ok(false);
-            }
-            let new_boot = last.is_none_or(|l| l.boot != report.boot_id);
-            let mut kept = report.clone();
-            kept.logs.clear();
-            if kept.nodes.is_none() {
-                kept.nodes = point.last.take().and_then(|l| l.report.nodes);
-            }
-            let heard = Instant::now();
-            point.last = Some(LastReport { boot: report.boot_id, seq: report.seq, at: now, heard, report: kept });
-            for figures in &report.links {
-                // a prober speaks of its own links only
-                if self.inner.base.links.get(&figures.link).is_none_or(|l| l.from != report.point) {
-                    continue;
-                }
-                state.raw_figures.insert(figures.link.clone(), (figures.clone(), heard));
-                if let (Some(min), Some(p50), Some(p95)) = (figures.rtt_min_us, figures.rtt_p50_us, figures.rtt_p95_us)
-                {
-                    let age = figures.last_reply_age_us.unwrap_or(0).min(3_600_000_000) as i64;
-                    let sample = LinkSample {
-                        link: figures.link.clone(),
-                        rtt_min: Latency::from_micros(min),
-                        rtt_p50: Latency::from_micros(p50),
-                        rtt_p95: Latency::from_micros(p95),
-                        loss: Ppm::from_ppm(figures.loss_forward_ppm.unwrap_or(0).min(1_000_000)),
-                        jitter: Latency::from_micros(figures.jitter_us.unwrap_or(0)),
-                        received_at: now - jiff::SignedDuration::from_micros(age),
-                    };
-                    if let Err(error) = state.figures.fold(sample) {
-                        tracing::warn!(%error, point = %report.point, "a link figure was refused");
-                    }
-                }
-            }
-            new_boot
+            let state = self.inner.hub.lock();
+            let last = state.points.get(&report.point).and_then(|p| p.last.as_ref());
+            last.is_none_or(|l| l.boot != report.boot_id)
         };
         if new_boot {
+            // before anything believes it: a replay of a former boot must not make a silent point look alive
             let heard = Intent::Heard { point: report.point.clone(), boot: report.boot_id, seq: report.seq, at: now };
             if let Some(Outcome::Refused(_)) = self.inner.store.commit(vec![heard]).await?.pop() {
-                return Ok(false);
+                return Ok(None);
             }
-            tracing::info!(point = %report.point, boot = %report.boot_id, "agent has reported");
-            self.inner.hub.place.notify_one();
-            self.inner.hub.pulse(Pulse::Site(report.point.clone()));
         }
-        Ok(true)
+        let mut state = self.inner.hub.lock();
+        let is_site = self.inner.base.is_site(&report.point);
+        let Some(point) = state.points.get_mut(&report.point) else { return Ok(None) };
+        let last = point.last.take();
+        if last.as_ref().is_some_and(|l| l.boot == report.boot_id && l.seq >= report.seq) {
+            point.last = last;
+            return Ok(None);
+        }
+        let before = last.and_then(|l| l.nodes);
+        let nodes = match &report.nodes {
+            Some(nodes) if before.as_deref() == Some(nodes) => before,
+            Some(nodes) => {
+                point.unsaved = true;
+                Some(Arc::new(nodes.clone()))
+            }
+            None => before,
+        };
+        // one commit at a time; it is set again if this one fails
+        let unsaved = std::mem::take(&mut point.unsaved) && is_site;
+        point.last = Some(LastReport {
+            boot: report.boot_id,
+            seq: report.seq,
+            at: now,
+            heard: Instant::now(),
+            report: Arc::clone(report),
+            nodes: nodes.clone(),
+        });
+        for figures in &report.links {
+            // a prober speaks of its own links only
+            if self.inner.base.links.get(&figures.link).is_some_and(|l| l.from == report.point) {
+                fold(&mut state, figures, now);
+            }
+        }
+        Ok(Some(Heard { new_boot, nodes: nodes.filter(|_| unsaved) }))
     }
 
-    async fn inventory(&self, report: &Report) -> Result<(), DeskError> {
-        let Some(nodes) = &report.nodes else { return Ok(()) };
-        if !self.inner.base.is_site(&report.point) {
-            return Ok(());
-        }
-        let site = report.point.clone();
+    async fn keep_inventory(&self, site: &PointName, nodes: &[NodeReport]) {
         let label = |text: &Option<String>| text.as_deref().and_then(|t| rhumb_model::Label::new(t).ok());
         let nodes = nodes
             .iter()
@@ -140,26 +160,37 @@ impl<S: Store> Desk<S> {
                 },
             })
             .collect();
-        self.inner.store.commit(vec![Intent::Inventory { site: site.clone(), nodes }]).await?;
-        self.inner.hub.place.notify_one();
-        self.inner.hub.pulse(Pulse::Site(site));
-        Ok(())
-    }
-
-    async fn keep_logs(&self, report: &Report) -> Result<Vec<LogAck>, DeskError> {
-        if report.logs.is_empty() {
-            return Ok(Vec::new());
+        let inventory = Intent::Inventory { site: site.clone(), nodes };
+        if let Err(error) = self.inner.store.commit(vec![inventory]).await {
+            tracing::warn!(%site, error = &error as &dyn std::error::Error, "nodes could not be stored: tried again");
+            if let Some(point) = self.inner.hub.lock().points.get_mut(site) {
+                point.unsaved = true;
+            }
+            return;
         }
-        let record = |chunk: &rhumb_wire::LogChunk| LogRecord {
-            order: chunk.key.order,
-            generation: chunk.key.generation,
-            component: chunk.key.component.clone(),
-            replica: chunk.key.replica,
-            offset: chunk.offset,
-            text: chunk.text.clone(),
-        };
-        self.inner.store.commit(vec![Intent::AppendLogs(report.logs.iter().map(record).collect())]).await?;
-        let ack = |c: &rhumb_wire::LogChunk| LogAck { key: c.key.clone(), up_to: c.offset + c.bytes };
-        Ok(report.logs.iter().map(ack).collect())
+        self.inner.hub.wake_placer_for_all();
+        self.inner.hub.pulse(Pulse::Site(site.clone()));
     }
+}
+
+/// A window's figures, unless they cannot be true.
+fn fold(state: &mut State, figures: &LinkFigures, now: Timestamp) {
+    if let (Some(min), Some(p50), Some(p95)) = (figures.rtt_min_us, figures.rtt_p50_us, figures.rtt_p95_us) {
+        let age = figures.last_reply_age_us.unwrap_or(0).min(3_600_000_000) as i64;
+        let sample = LinkSample {
+            link: figures.link.clone(),
+            rtt_min: Latency::from_micros(min),
+            rtt_p50: Latency::from_micros(p50),
+            rtt_p95: Latency::from_micros(p95),
+            loss: Ppm::from_ppm(figures.loss_forward_ppm.unwrap_or(0).min(1_000_000)),
+            jitter: Latency::from_micros(figures.jitter_us.unwrap_or(0)),
+            received_at: now - jiff::SignedDuration::from_micros(age),
+        };
+        if let Err(error) = state.figures.fold(sample) {
+            metrics::counter!(names::FIGURES_REFUSED).increment(1);
+            tracing::debug!(%error, "a link figure was refused");
+            return;
+        }
+    }
+    state.raw_figures.insert(figures.link.clone(), (figures.clone(), Instant::now()));
 }

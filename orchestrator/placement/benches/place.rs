@@ -8,6 +8,7 @@ use rhumb_model::Order;
 use rhumb_placement::{
     Policy, Request, decide,
     generate::{self, Size},
+    place,
 };
 use std::{
     hint::black_box,
@@ -27,8 +28,7 @@ fn main() {
         .sample_size(20)
         .configure_from_args();
     let submit: Timestamp = "2026-12-01T03:17:00Z".parse().expect("a written instant is one");
-    let only: Option<u32> = std::env::var("PLACE_BENCH_SITES").ok().and_then(|s| s.parse().ok());
-    for sites in [10, 100, 1_000].into_iter().filter(|s| only.is_none_or(|o| o == *s)) {
+    for sites in [10, 100, 1_000] {
         let file = generate::federation(Size::of(sites), SEED);
         let view = View::from_file(&file).expect("a generated federation is sound");
         let orders = generate::orders(sites, ORDERS, SEED);
@@ -41,6 +41,14 @@ fn main() {
                 decide(&view, &Request::new(black_box(&orders[next]), submit), &policy)
             });
         });
+        if sites <= 100 {
+            criterion.bench_function(&format!("explain/{sites}"), |b| {
+                b.iter(|| {
+                    next = (next + 1) % orders.len();
+                    place(&view, &Request::new(black_box(&orders[next]), submit), &policy)
+                });
+            });
+        }
     }
     criterion.final_summary();
 }
@@ -48,16 +56,12 @@ fn main() {
 fn report(sites: u32, view: &View, orders: &[Order], submit: Timestamp, policy: &Policy) {
     let mut times = Vec::with_capacity(DECISIONS);
     let (mut planned, mut proven) = (0_u64, 0_u64);
-    let verbose = std::env::var_os("PLACE_BENCH_KINDS").is_some();
-    let mut kinds = vec![Vec::new(); 5];
     let begin = Instant::now();
     for i in 0..DECISIONS {
         let order = &orders[i % orders.len()];
         let start = Instant::now();
         let decision = decide(view, &Request::new(order, submit), policy);
-        let took = start.elapsed();
-        times.push(took);
-        kinds[i % orders.len() % 5].push((took, decision.stats.nodes));
+        times.push(start.elapsed());
         planned += u64::from(decision.plan().is_some());
         proven += u64::from(decision.plan().is_some_and(|p| p.proven_optimal));
     }
@@ -70,10 +74,4 @@ fn report(sites: u32, view: &View, orders: &[Order], submit: Timestamp, policy: 
         at(50),
         at(99),
     );
-    if verbose {
-        for (kind, mut list) in kinds.into_iter().enumerate() {
-            list.sort_unstable();
-            println!("  kind={kind} p50={:?} max={:?}", list[list.len() / 2], list[list.len() - 1]);
-        }
-    }
 }

@@ -28,13 +28,15 @@ pub(crate) struct Bounded {
     pub order: i128,
     /// Of the site, however many replicas: legs that copy.
     pub once: i128,
+    /// Of the site, once the component stands on others too: its flows to itself leave by some link.
+    pub away: i128,
     /// No staging into it takes less, in nanoseconds.
     pub inbound: i128,
     pub hours: Ratio,
 }
 
 /// Bounds of all components.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     /// By component, cheapest first; stands that no leg can reach are left out.
     pub stands: Vec<Vec<Bounded>>,
@@ -151,6 +153,10 @@ impl Bounding<'_, '_> {
             self.problem.streams.iter().filter(touches).partition(|s| s.demand.is_some());
         let mut list: Vec<Bounded> =
             (0..part.stands.len()).filter_map(|stand| self.bound(part, stand, &fixed)).collect();
+        if self.n > 1 {
+            let own = self.problem.streams.iter().filter(|s| s.from == this && s.to == this);
+            own.for_each(|stream| list.iter_mut().for_each(|b| b.away = b.away.saturating_add(self.away(stream, b))));
+        }
         if !demands.is_empty() {
             *constant = self.serve(part, &demands, &mut list)?;
         }
@@ -170,6 +176,7 @@ impl Bounding<'_, '_> {
             hangs: vec![0; self.parts],
             order: 0,
             once: 0,
+            away: 0,
             inbound: 0,
             hours: at.hours,
         };
@@ -188,6 +195,19 @@ impl Bounding<'_, '_> {
             }
         }
         Some(b)
+    }
+
+    /// The cheapest link that leaves the site and carries the stream, for the hours of the component.
+    fn away(&self, stream: &Stream, b: &Bounded) -> i128 {
+        let problem = self.problem;
+        let Some(ask) = problem.ask(stream, stream.kbps.unwrap_or(0), Direction::Along) else { return i128::MAX / 4 };
+        let leaving = problem.net.on_from(problem.site_point(b.site), Direction::Along).iter();
+        let cheapest =
+            leaving.filter(|e| ask.takes(problem.net, **e)).map(|e| problem.net.edges[*e as usize].per_mbps_hour).min();
+        match cheapest {
+            Some(units) => amount(problem, stream, i128::from(units), b.hours, 1).unwrap_or(0),
+            None => i128::MAX / 4,
+        }
     }
 
     /// Legs with a demand: if all other replicas serve all they can, so much is left for each, at the cheapest region's

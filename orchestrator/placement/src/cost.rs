@@ -2,7 +2,7 @@
 
 use crate::{
     option::{Choice, Matter},
-    problem::{HOUR, Problem},
+    problem::{HOUR, Problem, Span},
     window::Tariff,
 };
 use num_traits::{CheckedAdd, CheckedDiv, CheckedMul, CheckedSub};
@@ -73,16 +73,16 @@ impl Carried {
         Self { path: zero, transfer: zero, held: zero, inbound: zero, outbound: zero }
     }
 
-    pub fn with(&self, choice: &Choice, span: crate::problem::Span) -> Option<Self> {
+    pub fn with(&self, choice: &Choice, span: Span) -> Option<Self> {
         let mut sum = *self;
-        if span == crate::problem::Span::Run {
+        if span == Span::Run {
             sum.held = sum.held.checked_add(&choice.path)?;
             return Some(sum);
         }
         sum.path = sum.path.checked_add(&choice.path)?;
         sum.transfer = sum.transfer.checked_add(&choice.transfer)?;
         match span {
-            crate::problem::Span::Inbound => sum.inbound = sum.inbound.max(choice.time),
+            Span::Inbound => sum.inbound = sum.inbound.max(choice.time),
             _ => sum.outbound = sum.outbound.max(choice.time),
         }
         Some(sum)
@@ -115,14 +115,16 @@ impl<'p, 'a> Compute<'p, 'a> {
         self.sites.len()
     }
 
-    /// Whether and how the time that transfers take matters. `held`: some leg pays by the hour until `finish`.
-    pub fn matter(&self, outbound: bool, held: bool) -> Matter {
+    /// Whether and how the time of transfers into components matters. `held`: some leg pays by the hour until `finish`,
+    /// and some leg goes out after the run.
+    pub fn matter(&self, span: Span, held: bool) -> Matter {
         let p = self.problem;
-        if p.window.is_some() || !self.flat {
+        if p.window.is_some() || (span == Span::Inbound && !self.flat) {
             return Matter::Any;
         }
-        let timeless = p.value == Ratio::from_integer(0) && p.deadline.is_none() && !(outbound && held);
-        if timeless { Matter::None } else { Matter::Sooner }
+        let timeless = p.value == Ratio::from_integer(0) && p.deadline.is_none();
+        let held = span == Span::Outbound && held;
+        if timeless && !held { Matter::None } else { Matter::Sooner }
     }
 
     pub fn may_wait(&self) -> bool {

@@ -5,7 +5,7 @@ use crate::{
     network::Network,
     policy::{Policy, Request},
     problem::{Problem, Relax},
-    refusal::{self, Question},
+    refusal::{self, Question, Relaxed},
     room, search, verdict,
 };
 use rhumb_federation::View;
@@ -63,13 +63,12 @@ pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &
     };
     let outcome = search::search(&problem, None);
     let stats = Stats { nodes: outcome.opened, complete: outcome.complete };
-    match answer::plan(&problem, &outcome) {
-        Some(plan) => answer(Ok(plan), stats),
-        None => {
-            let question = Question { base: &problem, force: None };
-            answer(Err(refusal::reasons(&question, outcome.complete)), stats)
-        }
+    if let Some(plan) = answer::plan(&problem, &outcome) {
+        return answer(Ok(plan), stats);
     }
+    let relaxed = Relaxed::new(&problem);
+    let question = Question { base: &problem, relaxed: &relaxed, force: None };
+    answer(Err(refusal::reasons(&question, outcome.complete)), stats)
 }
 
 /// Adds what the decision says of every site, and for a refusal what would make the order fit.
@@ -78,7 +77,7 @@ pub fn explain(view: &View, request: &Request, policy: &Policy, decision: Decisi
     let sites = verdict::verdicts(view, &net, request, policy, &decision);
     let would_fit_if = match &decision.outcome {
         Ok(_) => Vec::new(),
-        Err(reasons) => counterfactual::changes(view, request, policy, reasons),
+        Err(_) => counterfactual::changes(view, request, policy),
     };
     Decision { sites, would_fit_if, ..decision }
 }

@@ -174,7 +174,9 @@ impl Fill<'_> {
         }
         let Some(((stream, left), rest)) = streams.split_first().map(|(f, r)| (*f, r)) else {
             let mut served = served;
-            served.iter_mut().for_each(|s| s.sort_unstable());
+            for sites in &mut served {
+                sites.sort_unstable();
+            }
             self.found.insert(served);
             return;
         };

@@ -12,6 +12,7 @@ pub fn decision_json(decision: &Decision, decision_us: u64) -> Value {
             object.insert("outcome".to_owned(), json!("plan"));
             object.insert("plan".to_owned(), json!(plan));
             object.insert("sites".to_owned(), sites);
+            object.insert("decision_us".to_owned(), json!(decision_us));
         }
         Err(reasons) => {
             object.insert("outcome".to_owned(), json!("refusal"));
@@ -20,7 +21,6 @@ pub fn decision_json(decision: &Decision, decision_us: u64) -> Value {
             object.insert("sites".to_owned(), sites);
         }
     }
-    object.insert("decision_us".to_owned(), json!(decision_us));
     Value::Object(object)
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    fn takes(&self, net: &Network, edge: u32) -> bool {
+    pub fn takes(&self, net: &Network, edge: u32) -> bool {
         self.allowed[edge as usize] && net.edges[edge as usize].free >= self.kbps
     }
 }
@@ -352,3 +352,6 @@ impl Search<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! The order and the view by dense ordinal: what one search works on.
 
 use crate::{
+    bound::Bounds,
     network::{Direction, Mask, Network, Price},
     path::{Ask, Tree},
     policy::{Policy, Request},
@@ -13,9 +14,8 @@ use rhumb_federation::View;
 use rhumb_model::{
     Reason, ReasonKind,
     money::Amount,
-    order::{Component, Constraints, End, Interconnect, Spread},
+    order::{Component, End, Interconnect, Spread},
     ratio::Ratio,
-    state::SiteState,
 };
 use std::{
     cell::{OnceCell, RefCell},
@@ -27,7 +27,7 @@ use std::{
 pub(crate) const HOUR: i128 = 3_600_000_000_000;
 
 /// Constraints that a search may leave aside, to find the one that stands in the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[allow(clippy::struct_excessive_bools)] // each names one constraint, and any set of them may be relaxed
 pub(crate) struct Relax {
     /// What others have taken: nodes and links count as empty.
@@ -110,6 +110,9 @@ impl Stream {
     }
 }
 
+/// A tariff, by its address, and a length in nanoseconds.
+type Stretch = (*const RefCell<Tariff>, Ratio);
+
 pub(crate) struct Problem<'a> {
     pub view: &'a View,
     pub net: &'a Network,
@@ -130,7 +133,9 @@ pub(crate) struct Problem<'a> {
     /// Tariffs of sites with windows, equal ones shared, by site.
     tariffs: Vec<Rc<RefCell<Tariff>>>,
     /// Least integral of the factor, by tariff and hours.
-    least: RefCell<HashMap<(*const RefCell<Tariff>, Ratio), Option<Ratio>>>,
+    least: RefCell<HashMap<Stretch, Option<Ratio>>>,
+    /// By replicas of each component.
+    bounds: RefCell<HashMap<Vec<u32>, Option<Bounds>>>,
     /// Links allowed for a plain and for an encrypted flow.
     allowed: [OnceCell<Mask>; 2],
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
@@ -191,6 +196,7 @@ impl<'a> Problem<'a> {
             window,
             tariffs: tariffs(view, request.submit),
             least: RefCell::default(),
+            bounds: RefCell::default(),
             allowed: Default::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
         })
@@ -223,6 +229,7 @@ impl<'a> Problem<'a> {
             window: terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, submit))),
             tariffs: self.tariffs.clone(),
             least: RefCell::default(),
+            bounds: RefCell::default(),
             allowed: Default::default(),
             rungs: self.rungs.clone(),
             ..*self
@@ -264,6 +271,16 @@ impl<'a> Problem<'a> {
             if staged || waits { tariff.least(length) } else { tariff.integral(&Ratio::from_integer(0), length) };
         self.least.borrow_mut().insert(key, least);
         least
+    }
+
+    /// The bounds of all stands for so many replicas of each component, worked out once.
+    pub fn bounds(&self, totals: &[u32]) -> Option<Bounds> {
+        if let Some(known) = self.bounds.borrow().get(totals) {
+            return known.clone();
+        }
+        let bounds = Bounds::new(self, totals);
+        self.bounds.borrow_mut().insert(totals.to_vec(), bounds.clone());
+        bounds
     }
 
     /// What a stream at `kbps` asks of links. `None`: no link carries that rate.

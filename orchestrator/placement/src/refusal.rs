@@ -4,8 +4,7 @@
 //! single one is enough they are added one by one in precedence, and the first that leaves no plan is the reason.
 
 use crate::{
-    network::Network,
-    policy::{Policy, Request},
+    policy::Request,
     problem::{Problem, Relax, Span, not_allowed},
     search::{self, Outcome},
     settle::Solution,
@@ -17,17 +16,40 @@ use rhumb_model::{
     money::Amount,
     quantity::Span as Length,
     ratio::{Decimal, Ratio, round_half_up},
+    state::SiteState,
 };
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+
+/// A problem and what becomes of it when constraints are left aside, each worked out once.
+pub(crate) struct Relaxed<'q, 'a> {
+    base: &'q Problem<'a>,
+    others: RefCell<BTreeMap<Relax, Rc<Problem<'a>>>>,
+}
+
+impl<'q, 'a> Relaxed<'q, 'a> {
+    pub fn new(base: &'q Problem<'a>) -> Self {
+        Self { base, others: RefCell::default() }
+    }
+
+    fn problem(&self, relax: Relax) -> Rc<Problem<'a>> {
+        let mut others = self.others.borrow_mut();
+        Rc::clone(others.entry(relax).or_insert_with(|| Rc::new(self.base.relaxed(relax))))
+    }
+}
 
 /// One question, asked again with constraints left aside.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'q, 'a> {
     pub base: &'q Problem<'a>,
+    pub relaxed: &'q Relaxed<'q, 'a>,
+    /// Only plans that use this site; then only the first reason is looked for.
     pub force: Option<usize>,
 }
 
+type Left = fn(&mut Relax);
+
 /// A constraint and the reason it stands for, in precedence.
-const CONSTRAINTS: [(ReasonKind, fn(&mut Relax)); 10] = [
+const CONSTRAINTS: [(ReasonKind, Left); 10] = [
     (ReasonKind::Jurisdiction, |r| r.path_jurisdiction = true),
     (ReasonKind::Capacity, |r| r.capacity = true),
     (ReasonKind::Budget, |r| r.budget = true),
@@ -49,8 +71,8 @@ impl<'a> Question<'_, 'a> {
         self.base.view
     }
 
-    fn ask(&self, relax: Relax) -> (Problem<'a>, Outcome) {
-        let problem = self.base.relaxed(relax);
+    fn ask(&self, relax: Relax) -> (Rc<Problem<'a>>, Outcome) {
+        let problem = self.relaxed.problem(relax);
         let outcome = search::search(&problem, self.force);
         (problem, outcome)
     }
@@ -93,14 +115,15 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
         let (problem, outcome) = question.ask(without);
         if let Some(solution) = &outcome.solution {
             found.push(tell(question, kind, &problem, solution));
+            if question.force.is_some() {
+                break;
+            }
         }
     }
     if found.is_empty() {
         let mut relax = all;
-        if !question.feasible(relax) {
-            found.push(together(question));
-        } else {
-            let steps: [(ReasonKind, fn(&mut Relax)); 9] = [
+        if question.feasible(relax) {
+            let steps: [(ReasonKind, Left); 9] = [
                 (ReasonKind::Budget, |r| r.budget = false),
                 (ReasonKind::PriceWindow, |r| r.window = false),
                 (ReasonKind::NoPath, |r| r.flows = false),
@@ -125,9 +148,11 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
                 }
                 break;
             }
+        } else {
+            found.push(together(question));
         }
     }
-    if found.is_empty() || (!complete && found.iter().all(|r| r.reason > ReasonKind::SearchLimit)) {
+    if found.is_empty() || !complete {
         found.push(Reason {
             reason: ReasonKind::SearchLimit,
             component: order.components.first().map(|c| c.name.clone()),
@@ -149,6 +174,8 @@ pub(crate) fn sort(reasons: &mut Vec<Reason>) {
 /// Whether the order, the view or the policy holds the constraint at all.
 fn asked(question: &Question, kind: ReasonKind) -> bool {
     let order = question.order();
+    let sites = |test: &dyn Fn(&SiteState) -> bool| question.view().sites.iter().any(|s| test(&s.site.state));
+    let any_link = |test: &dyn Fn(&rhumb_federation::ViewLink) -> bool| question.view().graph.edge_weights().any(test);
     match kind {
         ReasonKind::Jurisdiction => !order.constraints.jurisdictions.is_empty(),
         ReasonKind::Budget => order.terms.budget.is_some(),
@@ -157,6 +184,9 @@ fn asked(question: &Question, kind: ReasonKind) -> bool {
         ReasonKind::Bandwidth => !order.flows.is_empty(),
         ReasonKind::Encryption => order.constraints.encrypted || order.flows.iter().any(|f| f.encrypted),
         ReasonKind::Deadline => order.terms.deadline.is_some(),
+        ReasonKind::Capacity => question.view().sites.iter().any(|s| s.nodes != s.whole),
+        ReasonKind::Stale => sites(&|s| matches!(s, SiteState::Lost | SiteState::NeverSeen)) || any_link(&|l| l.stale),
+        ReasonKind::Draining => sites(&|s| *s == SiteState::Draining),
         _ => true,
     }
 }
@@ -327,10 +357,9 @@ fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Sol
                 flow = Some(problem.streams[leg.stream].flow as u32);
                 let links = choice.edges.iter().filter(|e| breaks(**e)).map(|e| &problem.link(*e).id);
                 set(needed, format!("links that are not: {}", stand::list(links)));
-            } else if let Some(site) = used(problem, solution).find(|s| {
-                kind == ReasonKind::Stale
-                    && question.view().sites[*s].site.state != rhumb_model::state::SiteState::Ready
-            }) {
+            } else if let Some(site) = used(problem, solution)
+                .find(|s| kind == ReasonKind::Stale && question.view().sites[*s].site.state != SiteState::Ready)
+            {
                 set(
                     needed,
                     format!("{} at {}", question.view().sites[site].site.state, question.view().sites[site].site.name),
@@ -367,8 +396,7 @@ fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Sol
             }
         }
         ReasonKind::Draining => {
-            let site = used(problem, solution)
-                .find(|s| question.view().sites[*s].site.state == rhumb_model::state::SiteState::Draining);
+            let site = used(problem, solution).find(|s| question.view().sites[*s].site.state == SiteState::Draining);
             let name = site.map_or(String::new(), |s| question.view().sites[s].site.name.to_string());
             set("a site that takes work".to_owned(), format!("{name} is draining"));
         }
@@ -391,7 +419,7 @@ fn used<'s>(problem: &'s Problem, solution: &'s Solution) -> impl Iterator<Item 
 
 /// The first link that the legs overfill: (stream, link, needed, free) in kbit/s.
 pub(crate) fn overfull(problem: &Problem, solution: &Solution) -> Option<(usize, rhumb_model::LinkId, u64, u64)> {
-    let mut load = std::collections::BTreeMap::new();
+    let mut load = BTreeMap::new();
     for (leg, choice) in &solution.legs {
         let inbound = problem.streams[leg.stream].span == Span::Inbound;
         for edge in choice.edges.iter() {

@@ -5,7 +5,7 @@ use rhumb_model::{
     ModelName,
     fit::{self, NodeShape},
     name::Label,
-    order::{Component, Interconnect, Spread},
+    order::{Component, Interconnect, Need, Spread},
 };
 use std::collections::BTreeSet;
 
@@ -51,8 +51,36 @@ pub(crate) fn most(component: &Component, model: Option<&ModelName>, nodes: &[Fr
 
 /// Replicas on one node of this shape, up to `limit`.
 fn on_one(component: &Component, model: Option<&ModelName>, shape: &NodeShape, limit: u32) -> u32 {
-    let mut left = shape.clone();
-    (0..limit).take_while(|_| fit::take(&component.need, model, &mut left).is_some()).count() as u32
+    let need = &component.need;
+    let Some(most) = by_sums(need, model, shape, limit) else {
+        let mut left = shape.clone();
+        return (0..limit).take_while(|_| fit::take(need, model, &mut left).is_some()).count() as u32;
+    };
+    most
+}
+
+/// The answer where counting is enough: work without devices, and whole devices of a model that the node has in one group,
+/// however they are joined. `None`: the devices have to be picked.
+fn by_sums(need: &Need, model: Option<&ModelName>, shape: &NodeShape, limit: u32) -> Option<u32> {
+    let times = |have: u64, each: u64| have.checked_div(each).map_or(limit, |n| u32::try_from(n).unwrap_or(u32::MAX));
+    let hosts =
+        times(shape.cpu.milli(), need.cpu.milli()).min(times(shape.memory.bytes(), need.memory.bytes())).min(limit);
+    let (Some(asked), Some(model)) = (&need.accelerators, model) else {
+        return (need.accelerators.is_none() && model.is_none()).then_some(hosts);
+    };
+    let (Some(count), None, None) = (asked.count, asked.share, &asked.mig) else { return None };
+    let mut groups = shape.groups.iter().filter(|g| g.model == *model && g.memory >= asked.memory.unwrap_or_default());
+    let Some(group) = groups.next() else { return Some(0) };
+    let joined = match asked.interconnect {
+        Interconnect::Nvlink => group.island.is_some(),
+        Interconnect::Pcie => group.pcie.is_some(),
+        Interconnect::Numa => group.numa.is_some(),
+        _ => true,
+    };
+    if groups.next().is_some() || !joined {
+        return None;
+    }
+    Some(hosts.min(times(group.free.into(), count.into())))
 }
 
 type DomainOf = fn(&NodeShape) -> Option<&Label>;

@@ -148,12 +148,15 @@ struct Search<'s, 'a> {
     sums: Vec<Sum>,
     /// By part that is being placed: what parts from it on cost where they hang on those before it.
     hanging: Vec<i128>,
-    packed: BTreeMap<(usize, Vec<(usize, usize, u32)>), bool>,
+    packed: BTreeMap<Tenants, bool>,
 }
+
+/// A site and what stands there: (part, stand, replicas).
+type Tenants = (usize, Vec<(usize, usize, u32)>);
 
 impl<'s, 'a> Search<'s, 'a> {
     fn new(problem: &'s Problem<'a>, totals: &'s [u32], force: Option<(usize, usize)>) -> Option<Self> {
-        let Bounds { mut stands, parent, constant } = Bounds::new(problem, totals)?;
+        let Bounds { mut stands, parent, constant } = problem.bounds(totals)?;
         let mut shortest = Ratio::from_integer(0);
         for (part, n) in totals.iter().enumerate() {
             let list = &mut stands[part];
@@ -370,6 +373,20 @@ impl<'s, 'a> Search<'s, 'a> {
         Some(sum)
     }
 
+    /// What a component that stands, or will stand, on several sites pays at the least for the flows between them.
+    fn away(&self, part: usize, left: u32) -> i128 {
+        let sites = self.sites(part);
+        let alone = || sites.iter().all(|s| self.single(part, *s));
+        if sites.len() < 2 && (left == 0 || sites.is_empty() || !alone()) {
+            return 0;
+        }
+        let of = |site: &usize| {
+            let here = self.chosen[part].iter().map(|(s, _)| &self.stands[part][*s]).find(|b| b.site == *site);
+            here.map_or(0, |b| b.away)
+        };
+        sites.iter().map(of).fold(0, i128::saturating_add)
+    }
+
     /// The sum with a component that is wholly placed, with its legs to those before it, and what still hangs on them.
     fn close(&self, part: usize) -> Option<(Sum, i128)> {
         let mut sum = self.add(part, self.sums[part], |b| b.each)?;
@@ -399,7 +416,10 @@ impl<'s, 'a> Search<'s, 'a> {
         } else {
             let fill = self.fill(part, index, left)?;
             let fill_bill = if left == 0 { 0 } else { self.low_bill[part][index].checked_mul(i128::from(left))? };
-            let sum = self.add(part, base, |b| b.order)?;
+            let mut sum = self.add(part, base, |b| b.order)?;
+            let away = self.away(part, left);
+            sum.each = sum.each.checked_add(away)?;
+            sum.bill = sum.bill.checked_add(away)?;
             // what hung on those before it is now counted at its own stands
             let own: i128 = match self.parent[part] {
                 Some(parent) => self.chosen[parent]

@@ -134,12 +134,11 @@ impl Settling<'_, '_> {
     fn run(&self, best: &mut Best) {
         let streams = &self.problem.streams;
         let span = |leg: &Leg| streams[leg.stream].span;
-        let outbound = self.legs.iter().any(|l| span(l) == Span::Outbound);
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
-        let matter = self.compute.matter(outbound, held);
+        let matter = |wanted: Span| self.compute.matter(wanted, held);
         let mut options: Vec<Vec<Choice>> = Vec::with_capacity(self.legs.len());
         for leg in self.legs {
-            let (choices, _) = option::choices(self.problem, leg, Look::Best(matter));
+            let (choices, _) = option::choices(self.problem, leg, Look::Best(matter(span(leg))));
             if choices.is_empty() {
                 return;
             }
@@ -148,7 +147,10 @@ impl Settling<'_, '_> {
         let of =
             |wanted: Span| -> Vec<usize> { (0..self.legs.len()).filter(|i| span(&self.legs[*i]) == wanted).collect() };
         let (inbound, outbound) = (of(Span::Inbound), of(Span::Outbound));
-        let (into, out) = (selections(&options, &inbound, matter), selections(&options, &outbound, matter));
+        let (into, out) = (
+            selections(&options, &inbound, matter(Span::Inbound)),
+            selections(&options, &outbound, matter(Span::Outbound)),
+        );
         let mut picks = vec![0; self.legs.len()];
         let mut shared = false;
         let mut local: Option<Solution> = None;

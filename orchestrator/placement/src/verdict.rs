@@ -5,7 +5,7 @@ use crate::{
     network::Network,
     policy::{Policy, Request},
     problem::{Problem, Relax},
-    refusal::{self, Question},
+    refusal::{self, Question, Relaxed},
     search, stand,
 };
 use rhumb_federation::View;
@@ -19,6 +19,7 @@ pub(crate) fn verdicts(
     decision: &Decision,
 ) -> Vec<Verdict> {
     let problem = Problem::new(view, net, *request, policy, Relax::default());
+    let relaxed = problem.as_ref().ok().map(Relaxed::new);
     let plan = decision.plan();
     let verdict = |site: usize| -> Verdict {
         let name = view.sites[site].site.name.clone();
@@ -26,7 +27,7 @@ pub(crate) fn verdicts(
         if plan.is_some_and(|p| p.components.iter().flat_map(|c| &c.assignments).any(|a| a.site == name)) {
             return Verdict { delta_micros: Some(0), ..of(VerdictKind::Chosen, None) };
         }
-        let Ok(problem) = &problem else {
+        let (Ok(problem), Some(relaxed)) = (&problem, &relaxed) else {
             let reason = decision.outcome.as_ref().err().and_then(|r| r.first().cloned());
             return of(VerdictKind::Refused, reason);
         };
@@ -34,20 +35,20 @@ pub(crate) fn verdicts(
             return of(VerdictKind::Refused, Some(reason));
         }
         let forced = search::search(problem, Some(site));
-        match (plan, &forced.solution) {
-            (Some(plan), Some(solution)) => {
-                let delta = delta(plan, &solution.terms);
-                Verdict { delta_micros: Some(delta.total_micros), delta: Some(delta), ..of(VerdictKind::Dearer, None) }
-            }
-            _ => {
-                let question = Question { base: problem, force: Some(site) };
-                let mut reason = refusal::reasons(&question, forced.complete).into_iter().next();
-                if let Some(reason) = &mut reason {
-                    reason.site = Some(name.clone());
-                }
-                of(VerdictKind::Refused, reason)
-            }
+        if let (Some(plan), Some(solution)) = (plan, &forced.solution) {
+            let delta = delta(plan, &solution.terms);
+            return Verdict {
+                delta_micros: Some(delta.total_micros),
+                delta: Some(delta),
+                ..of(VerdictKind::Dearer, None)
+            };
         }
+        let question = Question { base: problem, relaxed, force: Some(site) };
+        let mut reason = refusal::reasons(&question, forced.complete).into_iter().next();
+        if let Some(reason) = &mut reason {
+            reason.site = Some(name.clone());
+        }
+        of(VerdictKind::Refused, reason)
     };
     (0..view.sites.len()).map(verdict).collect()
 }

@@ -20,6 +20,8 @@ pub(crate) struct Tariff {
     edges: Vec<i128>,
     known: i128,
     endless: bool,
+    /// A common denominator of all factors.
+    scale: i128,
 }
 
 impl Tariff {
@@ -27,7 +29,9 @@ impl Tariff {
         let book = PriceBook { windows: prices.windows.clone(), ..PriceBook::default() };
         let factor = book.factor_at(submit);
         let endless = book.windows.is_empty();
-        Self { book, submit, pieces: vec![(0, factor)], edges: Vec::new(), known: 0, endless }
+        let denominators = book.windows.iter().map(|w| *w.factor.ratio().denom());
+        let scale = denominators.fold(1, |scale, d| scale / gcd(scale, d) * d);
+        Self { book, submit, pieces: vec![(0, factor)], edges: Vec::new(), known: 0, endless, scale }
     }
 
     /// Factor 0 where the order's window is open, 1 where it is closed.
@@ -112,24 +116,32 @@ impl Tariff {
 
     /// The integral of the factor over [start, start + length), in nanoseconds. `None`: out of range.
     pub fn integral(&mut self, start: &Ratio, length: &Ratio) -> Option<Ratio> {
-        let end = start.checked_add(length)?;
-        self.extend(end.ceil().to_integer());
-        let mut sum = Ratio::from_integer(0);
-        let mut index = self.pieces.partition_point(|(from, _)| Ratio::from_integer(*from) <= *start).saturating_sub(1);
-        let mut at = *start;
+        if self.is_flat() {
+            return length.checked_mul(&self.pieces[0].1);
+        }
+        // everything as whole numbers of one unit: 1/unit ns, and 1/scale of the factor
+        let (s, l) = (*start.denom(), *length.denom());
+        let unit = i128::checked_mul(s, l / gcd(s, l))?;
+        let begin = i128::checked_mul(*start.numer(), unit / s)?;
+        let end = i128::checked_add(begin, i128::checked_mul(*length.numer(), unit / l)?)?;
+        self.extend(end.div_euclid(unit) + 1);
+        let first = begin.div_euclid(unit);
+        let mut index = self.pieces.partition_point(|(from, _)| *from <= first).saturating_sub(1);
+        let (mut sum, mut at) = (0_i128, begin);
         while let Some((_, factor)) = self.pieces.get(index) {
             let until = match self.pieces.get(index + 1) {
-                Some((next, _)) if Ratio::from_integer(*next) < end => Ratio::from_integer(*next),
-                _ => end,
+                Some((next, _)) => i128::checked_mul(*next, unit)?.min(end),
+                None => end,
             };
-            sum = sum.checked_add(&factor.checked_mul(&until.checked_sub(&at)?)?)?;
+            let factor = i128::checked_mul(*factor.numer(), self.scale / factor.denom())?;
+            sum = i128::checked_add(sum, i128::checked_mul(factor, until - at)?)?;
             if until == end {
                 break;
             }
             at = until;
             index += 1;
         }
-        Some(sum)
+        Some(Ratio::new(sum, i128::checked_mul(unit, self.scale)?))
     }
 
     /// The beginning of the first opening (factor 0) that holds `length` from its beginning, or from submission on.
@@ -154,6 +166,13 @@ impl Tariff {
             index += 1;
         }
     }
+}
+
+fn gcd(mut a: i128, mut b: i128) -> i128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a.max(1)
 }
 
 /// The lowest factor that can ever hold: a window's, or 1 outside of all.

@@ -1,5 +1,7 @@
 //! `place` against a placer that tries everything, on federations small enough for that.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
+
 mod brute;
 
 use jiff::Timestamp;
@@ -220,7 +222,7 @@ fn policy() -> Policy {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_plan_is_the_cheapest_that_there_is(file in federation(), spec in order()) {
@@ -232,7 +234,6 @@ proptest! {
         let request = Request::new(&order, submit);
         let decision = decide(&view, &request, &policy);
         let expected = brute::best(&view, &order, submit, policy.staging_max.kbps());
-        if std::env::var_os("COUNT").is_some() { match &decision.outcome { Ok(p) => println!("PLAN {:?} legs={} sites={} nodes={}", spec.flow, p.flows.iter().filter(|l| !l.path.is_empty()).count(), p.components.iter().map(|c| c.assignments.len()).sum::<usize>(), decision.stats.nodes), Err(r) => println!("REFUSED {:?} {:?}", spec.flow, r.iter().map(|r| r.reason).collect::<Vec<_>>()) } }
         match (&decision.outcome, expected) {
             (Ok(plan), Some(best)) => {
                 prop_assert_eq!(i128::from(plan.cost.total_micros), best.total, "{:?}\n{:?}", plan, best);

@@ -114,7 +114,7 @@ impl Stepper {
     fn turn(&mut self, goal: Goal, cause: impl Into<String>) {
         let possible = match self.saga.goal {
             Goal::Complete => self.saga.phase < Phase::Stopping && goal != Goal::Complete,
-            Goal::Replace => matches!(goal, Goal::Cancel | Goal::Fail),
+            Goal::Replace => goal == Goal::Cancel,
             Goal::Cancel | Goal::Fail => false,
         };
         if !possible {

@@ -15,22 +15,18 @@ use axum::{
     extract::{Path, Query, State},
 };
 use rhumb_control::{Caller, DeskError};
-use rhumb_model::SiteName;
+use rhumb_model::{OrderState, SiteName};
 use rhumb_store::{Holder, OrderFilter, Store, TokenKind};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use utoipa::{IntoParams, ToSchema};
 
 /// A tenant sees his own orders named on devices; others' are `held`.
-async fn own(app: &App, caller: &Caller) -> Result<impl Fn(&Holder) -> String + use<>, Problem> {
-    let live = app.desk.store().live_orders().await.map_err(DeskError::from)?;
-    let admin = caller.kind == TokenKind::Admin;
-    let mine: BTreeSet<_> = live.iter().filter(|o| admin || o.tenant == caller.tenant).map(|o| o.id).collect();
-    Ok(move |holder: &Holder| match holder {
-        Holder::Order(id) if mine.contains(id) => id.to_string(),
-        Holder::Quote(id) if admin => format!("quote {id}"),
+pub fn shown<'a>(app: &'a App, caller: &'a Caller) -> impl Fn(&Holder) -> String + 'a {
+    move |holder: &Holder| match holder {
+        Holder::Order(id) if app.desk.may_name(caller, *id) => id.to_string(),
+        Holder::Quote(id) if caller.kind == TokenKind::Admin => format!("quote {id}"),
         Holder::Order(_) | Holder::Quote(_) => "held".to_owned(),
-    })
+    }
 }
 
 #[utoipa::path(get, path = "/v1/sites", tag = "federation", responses((status = 200, body = List<SiteView>), (status = 401, body = Problem)))]
@@ -39,8 +35,7 @@ pub async fn sites(State(app): State<App>, Principal(caller): Principal) -> Resu
     let nodes = store.nodes().await.map_err(DeskError::from)?;
     let points = store.points().await.map_err(DeskError::from)?;
     let held = store.holdings().await.map_err(DeskError::from)?;
-    let shown = own(&app, &caller).await?;
-    Ok(Json(List::all(site_views(&app.desk, &nodes, &points, &held, &shown))))
+    Ok(Json(List::all(site_views(&app.desk, &nodes, &points, &held, &shown(&app, &caller)))))
 }
 
 #[utoipa::path(get, path = "/v1/sites/{name}", tag = "federation", params(("name" = String, Path)),
@@ -55,8 +50,7 @@ pub async fn site(
     let nodes = store.nodes().await.map_err(DeskError::from)?;
     let points = store.points().await.map_err(DeskError::from)?;
     let held = store.holdings().await.map_err(DeskError::from)?;
-    let shown = own(&app, &caller).await?;
-    let found = site_view(&app.desk, &name, &nodes, &points, &held, &shown);
+    let found = site_view(&app.desk, &name, &nodes, &points, &held, &shown(&app, &caller));
     found.map(Json).ok_or_else(|| Problem::not_found(format!("site {name} does not exist")))
 }
 
@@ -121,27 +115,32 @@ pub struct RouteQuery {
     /// Also those of orders that have ended.
     #[serde(default)]
     all: bool,
+    /// `next` of the page before.
+    cursor: Option<String>,
+    /// Most orders that one page looks at: 1 to 200, default 200.
+    limit: Option<u32>,
 }
 
-/// Routes of the caller's orders, hop by hop.
+/// Routes of the caller's orders, hop by hop; youngest order first.
 #[utoipa::path(get, path = "/v1/routes", tag = "federation", params(RouteQuery),
-    responses((status = 200, body = List<RouteView>), (status = 401, body = Problem)))]
+    responses((status = 200, body = List<RouteView>), (status = 401, body = Problem), (status = 422, body = Problem)))]
 pub async fn live_routes(
     State(app): State<App>,
     Principal(caller): Principal,
     query: Result<Query<RouteQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<List<RouteView>>, Problem> {
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
-    let live = app.desk.store().live_orders().await.map_err(DeskError::from)?;
-    let admin = caller.kind == TokenKind::Admin;
-    let mut items: Vec<_> =
-        live.iter().filter(|o| admin || o.tenant == caller.tenant).flat_map(RouteView::of).collect();
-    if query.all {
-        let filter = OrderFilter { limit: 200, ..OrderFilter::default() };
-        let page = app.desk.orders(&caller, filter).await?;
-        items.extend(
-            page.items.iter().filter(|o| o.state.is_final()).flat_map(|o| RouteView::ended(o, app.desk.base())),
-        );
-    }
-    Ok(Json(List::all(items)))
+    // only what is under way has live routes
+    let live = [OrderState::InProgress, OrderState::Cancelling];
+    let filter = OrderFilter {
+        states: if query.all { Vec::new() } else { live.to_vec() },
+        before: super::cursor(query.cursor.as_deref())?,
+        limit: super::limit(query.limit, 200)?,
+        ..OrderFilter::default()
+    };
+    let page = app.desk.orders(&caller, filter).await?;
+    let routes = page.items.iter().flat_map(|o| {
+        if o.state.is_final() { RouteView::ended(o, app.desk.base()) } else { RouteView::of(o) }
+    });
+    Ok(Json(List { items: routes.collect(), next: page.next.map(|id| id.to_string()) }))
 }

@@ -10,8 +10,9 @@ pub mod paths;
 pub mod quotes;
 
 use crate::problem::Problem;
-use axum::http::HeaderMap;
-use rhumb_control::intake::Idempotency;
+use axum::http::{HeaderMap, header};
+use rhumb_control::{intake::Idempotency, secrets::sha256};
+use rhumb_model::OrderId;
 use std::str::FromStr;
 
 /// An id out of a path.
@@ -20,12 +21,33 @@ pub fn id<T: FromStr>(kind: &str, text: &str) -> Result<T, Problem> {
     text.parse().map_err(|_| Problem::not_found(format!("{kind} {shown} does not exist")))
 }
 
-/// The `Idempotency-Key` header: 1 to 128 visible ASCII characters.
-pub fn idempotency(headers: &HeaderMap, body_sha256: [u8; 32]) -> Result<Option<Idempotency>, Problem> {
+/// The `next` of a page of orders.
+pub fn cursor(text: Option<&str>) -> Result<Option<OrderId>, Problem> {
+    let before = text.map(str::parse::<OrderId>).transpose();
+    before.map_err(|_| Problem::field("/cursor", "it is not the `next` of a page"))
+}
+
+/// How many of a page: 1 to 200.
+pub fn limit(asked: Option<u32>, usual: u32) -> Result<u32, Problem> {
+    let limit = asked.unwrap_or(usual);
+    if (1..=200).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(Problem::field("/limit", format!("{limit} is out of range: use 1 to 200")))
+}
+
+/// The `Idempotency-Key` header: 1 to 128 visible ASCII characters. `asked` is the route with its query: the same key for
+/// another question is another body.
+pub fn idempotency(
+    headers: &HeaderMap,
+    asked: &str,
+    body_sha256: [u8; 32],
+) -> Result<Option<Idempotency>, Problem> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     match value.to_str() {
         Ok(key) if !key.is_empty() && key.len() <= 128 && key.bytes().all(|c| c.is_ascii_graphic()) => {
-            Ok(Some(Idempotency { key: key.to_owned(), body_sha256 }))
+            let all = [asked.as_bytes(), &body_sha256].concat();
+            Ok(Some(Idempotency { key: key.to_owned(), body_sha256: sha256(&all) }))
         }
         _ => Err(Problem::bad_request("the Idempotency-Key header is not 1 to 128 visible ASCII characters")),
     }
@@ -44,5 +66,55 @@ pub fn traceparent(headers: &HeaderMap) -> Option<String> {
 fn well_formed(value: &str) -> bool {
     let parts: Vec<&str> = value.split('-').collect();
     let hex = |s: &str, n: usize| s.len() == n && s.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
-    matches!(parts[..], [v, t, s, f] if v == "00" && hex(t, 32) && hex(s, 16) && hex(f, 2))
+    let set = |s: &str| s.bytes().any(|c| c != b'0');
+    matches!(parts[..], [v, t, s, f] if v == "00" && hex(t, 32) && set(t) && hex(s, 16) && set(s) && hex(f, 2))
+}
+
+/// What `If-Match` asks of a version (RFC 9110, section 13.1.1); weak tags match nothing.
+pub fn if_match(headers: &HeaderMap, version: i64) -> Result<Option<i64>, Problem> {
+    let mut given = headers.get_all(header::IF_MATCH).iter().peekable();
+    if given.peek().is_none() {
+        return Ok(None);
+    }
+    let own = format!("\"{version}\"");
+    let mut tags = given.filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(',')).map(str::trim);
+    match tags.find(|tag| *tag == "*" || *tag == own) {
+        Some("*") => Ok(None),
+        Some(_) => Ok(Some(version)),
+        None => Err(Problem::stale()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_context_of_nothing_is_not_taken_over() {
+        assert!(well_formed("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+        for wrong in [
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+        ] {
+            assert!(!well_formed(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_version_matches_its_own_strong_tag_or_the_star() {
+        let asked = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::IF_MATCH, axum::http::HeaderValue::from_static(value));
+            if_match(&headers, 5).map_err(|p| p.status)
+        };
+        assert_eq!(if_match(&HeaderMap::new(), 5).unwrap(), None);
+        assert_eq!(asked("\"5\""), Ok(Some(5)));
+        assert_eq!(asked("\"4\", \"5\""), Ok(Some(5)));
+        assert_eq!(asked("*"), Ok(None));
+        assert_eq!(asked("\"4\""), Err(412));
+        assert_eq!(asked("W/\"5\""), Err(412));
+    }
 }

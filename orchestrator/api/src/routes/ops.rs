@@ -1,15 +1,21 @@
 //! Health, metrics, and the four figures of the field.
 
-use crate::{auth::Principal, problem::Problem, router::App};
+use crate::{auth::Principal, problem::Problem, router::App, views::UsageTotals};
 use axum::{
     Json,
     extract::State,
-    http::{StatusCode, header},
+    http::header,
     response::{IntoResponse, Response},
 };
-use rhumb_control::DeskError;
-use rhumb_store::Store;
+use rhumb_control::{Caller, DeskError};
+use rhumb_model::{OrderState, TenantName};
+use rhumb_store::{OrderFilter, Store, TokenKind};
 use serde::Serialize;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 use utoipa::ToSchema;
 
 /// The process is alive.
@@ -31,16 +37,11 @@ pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
 pub async fn metrics(State(app): State<App>, principal: Principal) -> Result<Response, Problem> {
     principal.admin()?;
     let handle = app.metrics.ok_or_else(|| Problem::not_found("metrics are switched off"))?;
-    let live = app.desk.store().live_orders().await.map_err(DeskError::from)?;
-    for state in rhumb_model::OrderState::ALL.iter().filter(|s| !s.is_final()) {
-        let count = live.iter().filter(|o| o.state == *state).count();
-        metrics::gauge!("rhumb_orders_live", "state" => state.as_str()).set(count as f64);
-    }
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], handle.render()).into_response())
 }
 
 /// Utilisation, queueing, completion, cost per accelerator-hour.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct FourView {
     pub utilisation_pct: f64,
     pub queue_s_mean: Option<f64>,
@@ -53,23 +54,50 @@ pub struct FourView {
     pub currency: String,
 }
 
-/// Over the caller's last 200 completed orders; utilisation is the federation's, now.
+/// Means over many orders are read at most once in a while for a tenant.
+#[derive(Debug, Clone, Default)]
+pub struct FourCache(Arc<Mutex<BTreeMap<TenantName, (Instant, FourView)>>>);
+
+/// How long the figures are good for.
+const FOUR_LIFE: Duration = Duration::from_secs(5);
+/// How many of the last orders the means are of.
+const FOUR_ORDERS: u32 = 100;
+
+impl FourCache {
+    fn get(&self, caller: &Caller) -> Option<FourView> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(&caller.tenant).filter(|(at, _)| at.elapsed() < FOUR_LIFE).map(|(_, view)| view.clone())
+    }
+
+    fn put(&self, caller: &Caller, view: FourView) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, (at, _)| at.elapsed() < FOUR_LIFE);
+        kept.insert(caller.tenant.clone(), (Instant::now(), view));
+    }
+}
+
+/// Over the caller's last 100 completed orders, a few seconds old at most; utilisation is the federation's.
 #[utoipa::path(get, path = "/v1/metrics/four", tag = "operations", responses((status = 200, body = FourView), (status = 401, body = Problem)))]
-pub async fn four(
-    State(app): State<App>,
-    Principal(caller): Principal,
-) -> Result<(StatusCode, Json<FourView>), Problem> {
+pub async fn four(State(app): State<App>, Principal(caller): Principal) -> Result<Json<FourView>, Problem> {
+    // what an administrator sees is of all tenants
+    let admin = caller.kind == TokenKind::Admin;
+    if let Some(view) = app.four.get(&caller).filter(|_| !admin) {
+        return Ok(Json(view));
+    }
+    let view = read_four(&app, &caller).await?;
+    if !admin {
+        app.four.put(&caller, view.clone());
+    }
+    Ok(Json(view))
+}
+
+async fn read_four(app: &App, caller: &Caller) -> Result<FourView, Problem> {
     let store = app.desk.store();
-    let nodes = store.nodes().await.map_err(DeskError::from)?;
-    let held = store.holdings().await.map_err(DeskError::from)?;
+    let (nodes, held) = tokio::try_join!(store.nodes(), store.holdings()).map_err(DeskError::from)?;
     let total: usize = nodes.iter().map(|n| n.node.devices.len()).sum();
     let busy: u32 = held.replicas.iter().map(|h| u32::from(h.share) * h.devices.len() as u32).sum();
-    let filter = rhumb_store::OrderFilter {
-        states: vec![rhumb_model::OrderState::Completed],
-        limit: 200,
-        ..rhumb_store::OrderFilter::default()
-    };
-    let page = app.desk.orders(&caller, filter).await?;
+    let filter = OrderFilter { states: vec![OrderState::Completed], limit: FOUR_ORDERS, ..OrderFilter::default() };
+    let page = app.desk.orders(caller, filter).await?;
     let (mut queue, mut completion, mut micros, mut seconds) = (Vec::new(), Vec::new(), 0_i64, 0.0);
     for order in &page.items {
         let since = |at: jiff::Timestamp| at.duration_since(order.created).as_millis() as f64 / 1e3;
@@ -77,12 +105,12 @@ pub async fn four(
             queue.push(since(plan.start).max(0.0));
         }
         completion.push(since(order.updated));
-        let usage = crate::views::UsageTotals::of(&app.desk.usage(&caller, order.id).await?);
-        micros += usage.cost_micros;
+        let usage = UsageTotals::of(&app.desk.store().usage(order.id).await.map_err(DeskError::from)?);
+        micros = micros.saturating_add(usage.cost_micros);
         seconds += usage.accelerator_seconds;
     }
     let mean = |v: &[f64]| (!v.is_empty()).then(|| v.iter().sum::<f64>() / v.len() as f64);
-    let view = FourView {
+    Ok(FourView {
         utilisation_pct: if total == 0 { 0.0 } else { f64::from(busy) / 10.0 / total as f64 },
         queue_s_mean: mean(&queue),
         completion_s_mean: mean(&completion),
@@ -91,6 +119,5 @@ pub async fn four(
         accelerators_held: busy.div_ceil(1_000),
         orders: page.items.len() as u32,
         currency: app.desk.base().currency().to_string(),
-    };
-    Ok((StatusCode::OK, Json(view)))
+    })
 }

@@ -1,6 +1,6 @@
 //! `/v1/orders`.
 
-use super::{id, idempotency, traceparent};
+use super::{cursor, id, idempotency, if_match, limit, traceparent};
 use crate::{
     auth::Principal,
     body::Document,
@@ -15,7 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use rhumb_control::intake::Accepted;
-use rhumb_model::{Order, OrderId, OrderState, document};
+use rhumb_model::{Order, OrderState, document};
 use rhumb_store::{OrderFilter, OrderRecord};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -57,12 +57,7 @@ pub async fn list(
     let states = query.state.as_deref().unwrap_or("").split(',').filter(|s| !s.is_empty());
     let states = states.map(str::parse).collect::<Result<Vec<OrderState>, _>>();
     let states = states.map_err(|e| Problem::field("/state", e.to_string()))?;
-    let before = query.cursor.as_deref().map(str::parse::<OrderId>).transpose();
-    let before = before.map_err(|_| Problem::field("/cursor", "it is not the `next` of a page"))?;
-    let limit = query.limit.unwrap_or(50);
-    if !(1..=200).contains(&limit) {
-        return Err(Problem::field("/limit", format!("{limit} is out of range: use 1 to 200")));
-    }
+    let (before, limit) = (cursor(query.cursor.as_deref())?, limit(query.limit, 50)?);
     let filter = OrderFilter { tenant: None, states, name: query.name, before, limit };
     let page = app.desk.orders(&caller, filter).await?;
     let next = page.next.map(|id| id.to_string());
@@ -88,7 +83,7 @@ pub async fn create(
     struct FromQuote {
         quote_id: String,
     }
-    let key = idempotency(&headers, body.sha256)?;
+    let key = idempotency(&headers, "POST /v1/orders", body.sha256)?;
     let trace = traceparent(&headers);
     let accepted = if let Ok(from) = document::read::<FromQuote>(&body.text) {
         let quote = id("quote", &from.quote_id)?;
@@ -123,14 +118,19 @@ pub async fn get(
 }
 
 /// Cancels: 200 where nothing had begun, 202 while what runs is being stopped.
-#[utoipa::path(delete, path = "/v1/orders/{id}", tag = "orders", params(("id" = String, Path)),
-    responses((status = 200, body = OrderView), (status = 202, body = OrderView), (status = 401, body = Problem), (status = 404, body = Problem)))]
+#[utoipa::path(delete, path = "/v1/orders/{id}", tag = "orders",
+    params(("id" = String, Path), ("If-Match" = Option<String>, Header, description = "Only the order as it was with this ETag")),
+    responses((status = 200, body = OrderView), (status = 202, body = OrderView), (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 412, body = Problem)))]
 pub async fn cancel(
     State(app): State<App>,
     Principal(caller): Principal,
     Path(order): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let record = app.desk.cancel(&caller, id("order", &order)?).await?;
+    let order = id("order", &order)?;
+    let version = if_match(&headers, app.desk.order(&caller, order).await?.version)?;
+    let record = app.desk.cancel(&caller, order, version).await?;
     let status = if record.state.is_final() { StatusCode::OK } else { StatusCode::ACCEPTED };
     let version = record.version;
     Ok(with_etag(status, version, render(&app, record).await?))
@@ -195,7 +195,7 @@ pub async fn history(
     query: Result<Query<AfterQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<List<EventView>>, Problem> {
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
-    let limit = query.limit.unwrap_or(200).clamp(1, 200);
+    let limit = limit(query.limit, 200)?;
     let events = app.desk.events(&caller, id("order", &order)?, query.after, limit).await?;
     let next = (events.len() == limit as usize).then(|| events.last().map(|e| e.number.to_string())).flatten();
     Ok(Json(List { items: events.into_iter().map(EventView::from).collect(), next }))

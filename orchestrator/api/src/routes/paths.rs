@@ -54,17 +54,24 @@ pub async fn paths(
     let to: PointName = id("point", &query.to)?;
     let bound = query.max_latency.as_deref().map(str::parse::<Latency>).transpose();
     let bound = bound.map_err(|e| Problem::field("/max_latency", e.to_string()))?;
-    if query.mbps > 100_000_000 || query.gb > 1_000_000_000 {
-        return Err(Problem::field("/mbps", "the figure is out of range"));
+    for (pointer, figure, most) in [("/mbps", query.mbps, 100_000_000), ("/gb", query.gb, 1_000_000_000)] {
+        if figure > most {
+            return Err(Problem::field(pointer, format!("{figure} is out of range: use at most {most}")));
+        }
     }
-    let view = app.desk.view(app.desk.now(), &[]).await?;
+    let turn = app.desk.turn().await?;
+    let view = app.desk.view(app.desk.now()).await?;
     for point in [&from, &to] {
         if !view.points.contains_key(point) {
             return Err(Problem::not_found(format!("point {point} does not exist")));
         }
     }
     let rate = Bandwidth::from_mbps(query.mbps);
-    let found = path_between(&view, &from, &to, rate, bound, query.gb).map_err(|reason| {
+    let ends = (from.clone(), to.clone());
+    let search = move || path_between(&view, &ends.0, &ends.1, rate, bound, query.gb);
+    let found = tokio::task::spawn_blocking(search).await;
+    drop(turn);
+    let found = found.map_err(|_| Problem::bare(axum::http::StatusCode::INTERNAL_SERVER_ERROR))?.map_err(|reason| {
         let detail = format!("no path: {} (needed {}, free {})", reason.reason, reason.needed, reason.free);
         let mut problem =
             Problem::new(axum::http::StatusCode::UNPROCESSABLE_ENTITY, "refused", "There is no such path", detail);

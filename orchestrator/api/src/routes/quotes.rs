@@ -4,7 +4,7 @@ use super::{id, idempotency};
 use crate::{auth::Principal, body::Document, problem::Problem, router::App, views::QuoteView};
 use axum::{
     Json,
-    extract::{Path, Query, State},
+    extract::{Path, Query, RawQuery, State},
     http::{HeaderMap, StatusCode},
 };
 use rhumb_model::{Order, Span};
@@ -22,14 +22,16 @@ pub struct QuoteQuery {
 }
 
 /// Asks for a price, a place and a path. A binding quote holds them until it expires.
-#[utoipa::path(post, path = "/v1/quotes", tag = "quotes", params(QuoteQuery),
+#[utoipa::path(post, path = "/v1/quotes", tag = "quotes",
+    params(QuoteQuery, ("Idempotency-Key" = Option<String>, Header, description = "The same key gives the same quote")),
     request_body(content = Object, description = "Order document (JSON or YAML)"),
     responses((status = 201, body = QuoteView), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem),
-        (status = 422, body = Problem), (status = 429, body = Problem)))]
+        (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
 pub async fn create(
     State(app): State<App>,
     Principal(caller): Principal,
+    RawQuery(asked): RawQuery,
     query: Result<Query<QuoteQuery>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
     body: Document,
@@ -37,7 +39,10 @@ pub async fn create(
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     let hold = query.hold.as_deref().map(str::parse::<Span>).transpose();
     let hold = hold.map_err(|e| Problem::field("/hold", e.to_string()))?;
-    let key = idempotency(&headers, body.sha256)?;
+    if hold.is_some_and(|h| h.micros() < 1_000_000) {
+        return Err(Problem::field("/hold", "a quote holds for at least a second: use 1s or more, or dry_run"));
+    }
+    let key = idempotency(&headers, &format!("POST /v1/quotes?{}", asked.unwrap_or_default()), body.sha256)?;
     let order = Order::read(&body.text).map_err(|e| Problem::document(&e))?;
     let quote = app.desk.request_quote(&caller, order, hold, query.dry_run, key).await?;
     Ok((StatusCode::CREATED, Json(quote.into())))
@@ -55,7 +60,7 @@ pub async fn get(
 
 /// Gives back what the quote holds.
 #[utoipa::path(delete, path = "/v1/quotes/{id}", tag = "quotes", params(("id" = String, Path)),
-    responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub async fn end(
     State(app): State<App>,
     Principal(caller): Principal,

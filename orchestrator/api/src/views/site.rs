@@ -1,7 +1,6 @@
 //! Sites with their nodes and devices.
 
-use super::point_state;
-use rhumb_control::Desk;
+use rhumb_control::{Desk, hub::LastReport};
 use rhumb_model::{SiteName, site::Coordinates, state::SiteState};
 use rhumb_provision::Prices;
 use rhumb_store::{AnyStore, Holder, Holdings, NodeRecord, PointRecord};
@@ -211,4 +210,15 @@ pub fn transit(desk: &Desk<AnyStore>) -> Vec<TransitView> {
             }
         })
         .collect()
+}
+
+/// State of a point, from when its agent was last heard.
+fn point_state(desk: &Desk<AnyStore>, last: Option<&LastReport>, draining: bool) -> SiteState {
+    let limit = desk.config().times.lost_after.micros();
+    match last {
+        None => SiteState::NeverSeen,
+        Some(l) if l.heard.elapsed().as_micros() as u64 > limit => SiteState::Lost,
+        Some(_) if draining => SiteState::Draining,
+        Some(_) => SiteState::Ready,
+    }
 }

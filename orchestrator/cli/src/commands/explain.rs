@@ -6,12 +6,12 @@ use crate::{
     output::{Output, Paint, say, yaml},
     show::{assignments, difference, int, latency, leg, list, money, reason, sites, terms, text, time},
 };
-use rhumb_model::FederationFile;
+use rhumb_model::{FederationFile, OrderState};
 use serde_json::Value;
 use std::path::Path;
 
 /// `order explain`; with `export`, the view that it was decided on goes into that file.
-pub async fn explain(id: &str, export: Option<&Path>, client: &Client, output: &Output) -> Result<Exit, CliError> {
+pub async fn explain(id: &str, export: Option<&Path>, client: &Client, output: Output) -> Result<Exit, CliError> {
     let query = export.map(|_| ("view", "true".to_owned())).into_iter().collect();
     let mut view = client.get(&["v1", "orders", id, "explain"], query).await?;
     let exported = view.as_object_mut().and_then(|o| o.remove("view")).filter(|v| !v.is_null());
@@ -39,10 +39,11 @@ fn federation(value: &Value) -> Result<String, CliError> {
     Ok(if read(&short).is_ok_and(|again| again == file) { short } else { plain })
 }
 
-fn why(view: &Value, output: &Output) -> String {
+fn why(view: &Value, output: Output) -> String {
+    let ended = text(view, "/state").parse::<OrderState>().is_ok_and(OrderState::is_final);
     let phase = match text(view, "/phase").as_str() {
-        "-" => String::new(),
-        phase => format!(" ({phase})"),
+        phase if phase != "-" && !ended => format!(" ({phase})"),
+        _ => String::new(),
     };
     let mut lines = vec![format!(
         "{} {} is {}{phase}",
@@ -61,7 +62,7 @@ fn why(view: &Value, output: &Output) -> String {
 }
 
 /// Plan or reasons, and what is said of every site, of anything that carries a decision.
-pub fn decision(view: &Value, output: &Output) -> Vec<String> {
+pub fn decision(view: &Value, output: Output) -> Vec<String> {
     let mut lines = Vec::new();
     let plan = view.pointer("/plan").filter(|p| !p.is_null());
     let currency = plan.map_or_else(String::new, |p| text(p, "/cost/currency"));
@@ -107,7 +108,7 @@ fn certificate(plan: &Value, currency: &str) -> String {
     format!("no plan costs less than {bound}: at most {percent:.2} % could be saved")
 }
 
-fn verdicts(view: &Value, currency: &str, output: &Output) -> Vec<String> {
+fn verdicts(view: &Value, currency: &str, output: Output) -> Vec<String> {
     let mut sites: Vec<&Value> = list(view, "/sites").iter().collect();
     let mut lines = Vec::new();
     sites.sort_by_key(|s| int(s, "/delta_micros").unwrap_or(0));
@@ -124,7 +125,13 @@ fn verdicts(view: &Value, currency: &str, output: &Output) -> Vec<String> {
     let refused = of("refused");
     if !refused.is_empty() {
         lines.push(format!("\n{}", output.paint(Paint::Bad, "refused")));
-        let because = |s: &Value| s.pointer("/reason").filter(|r| r.is_object()).map_or_else(|| "-".into(), reason);
+        let because = |s: &Value| match s.pointer("/reason").and_then(Value::as_object) {
+            // the line begins with the site
+            Some(found) => {
+                reason(&found.iter().filter(|(key, _)| *key != "site").map(|(k, v)| (k.clone(), v.clone())).collect())
+            }
+            None => "-".to_owned(),
+        };
         lines.extend(refused.iter().map(|s| format!("  {}: {}", text(s, "/site"), because(s))));
     }
     lines
@@ -175,7 +182,7 @@ mod tests {
                 {"site": "c", "verdict": "refused", "reason": {"reason": "latency", "needed": "50ms", "free": "75.015ms"}}],
             "would_fit_if": [],
         });
-        let shown = why(&view, &Output::plain(Format::Table));
+        let shown = why(&view, Output::plain(Format::Table));
         for part in [
             "train x is inProgress (running)",
             "chosen at a",

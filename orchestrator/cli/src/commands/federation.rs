@@ -71,7 +71,7 @@ pub struct PathArgs {
     gb: u64,
 }
 
-pub async fn site(command: SiteCommand, client: &Client, output: &Output) -> Result<Exit, CliError> {
+pub async fn site(command: SiteCommand, client: &Client, output: Output) -> Result<Exit, CliError> {
     match command {
         SiteCommand::List => {
             let sites = client.get(&["v1", "sites"], vec![]).await?;
@@ -93,7 +93,7 @@ async fn drain(client: &Client, site: &str, action: &str) -> Result<(), CliError
     Ok(())
 }
 
-fn site_state(site: &Value, output: &Output) -> String {
+fn site_state(site: &Value, output: Output) -> String {
     let state = text(site, "/state");
     let paint = match state.as_str() {
         "ready" => Paint::Good,
@@ -110,7 +110,7 @@ fn models(site: &Value) -> String {
     if shown.is_empty() { "-".into() } else { shown.join(", ") }
 }
 
-fn sites_table(sites: &Value, output: &Output) -> String {
+fn sites_table(sites: &Value, output: Output) -> String {
     let rows = list(sites, "/items").iter().map(|s| {
         vec![
             text(s, "/name"),
@@ -125,7 +125,7 @@ fn sites_table(sites: &Value, output: &Output) -> String {
     table(&["SITE", "TIER", "IN", "STATE", "FREE DEVICES", "NODES>", "HEARD>"], rows)
 }
 
-fn site_table(site: &Value, output: &Output) -> String {
+fn site_table(site: &Value, output: Output) -> String {
     let labels: Vec<_> = list(site, "/labels").iter().filter_map(Value::as_str).collect();
     let mut lines = vec![
         format!(
@@ -172,7 +172,7 @@ fn device_mark(device: &Value) -> char {
     }
 }
 
-pub async fn link(command: LinkCommand, client: &Client, output: &Output) -> Result<Exit, CliError> {
+pub async fn link(command: LinkCommand, client: &Client, output: Output) -> Result<Exit, CliError> {
     match command {
         LinkCommand::List => {
             let links = client.get(&["v1", "links"], vec![]).await?;
@@ -186,7 +186,7 @@ pub async fn link(command: LinkCommand, client: &Client, output: &Output) -> Res
     Ok(Exit::Done)
 }
 
-fn links_table(links: &[Value], output: &Output) -> String {
+fn links_table(links: &[Value], output: Output) -> String {
     let rows = links.iter().map(|l| {
         let figure = |pointer| or_dash(int(l, pointer).map(latency));
         let stale = l.pointer("/stale") == Some(&Value::Bool(true));
@@ -209,7 +209,7 @@ fn links_table(links: &[Value], output: &Output) -> String {
     table(&header, rows)
 }
 
-pub async fn path(args: &PathArgs, client: &Client, output: &Output) -> Result<Exit, CliError> {
+pub async fn path(args: &PathArgs, client: &Client, output: Output) -> Result<Exit, CliError> {
     let mut query = vec![("from", args.from.clone()), ("to", args.to.clone())];
     query.extend((args.mbps > 0).then(|| ("mbps", args.mbps.to_string())));
     query.extend((args.gb > 0).then(|| ("gb", args.gb.to_string())));
@@ -219,7 +219,7 @@ pub async fn path(args: &PathArgs, client: &Client, output: &Output) -> Result<E
     Ok(Exit::Done)
 }
 
-pub async fn route(command: RouteCommand, client: &Client, output: &Output) -> Result<Exit, CliError> {
+pub async fn route(command: RouteCommand, client: &Client, output: Output) -> Result<Exit, CliError> {
     match command {
         RouteCommand::List { all } => {
             let query = all.then(|| ("all", "true".to_owned())).into_iter().collect();
@@ -270,7 +270,7 @@ mod tests {
         let link = json!({"id": "ab", "from": "a", "to": "b", "configured_latency_us": 8_526, "latency_us": 200_100,
             "rtt_us": {"min": 1, "p50": 2, "p95": 400_400}, "loss_ppm": 100, "jitter_us": 200, "capacity_kbps": 60_000,
             "available_kbps": 30_000, "age_ms": 300, "stale": false});
-        let shown = links_table(&[link], &Output::plain(Format::Table));
+        let shown = links_table(&[link], Output::plain(Format::Table));
         let cells: Vec<_> = shown.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(
             cells,
@@ -282,7 +282,7 @@ mod tests {
     fn a_link_that_was_never_measured_shows_no_figure() {
         let link = json!({"id": "ab", "from": "a", "to": "b", "configured_latency_us": 1, "latency_us": null, "rtt_us": null,
             "loss_ppm": null, "jitter_us": null, "capacity_kbps": 1, "available_kbps": 1, "age_ms": null, "stale": true});
-        assert!(links_table(&[link], &Output::plain(Format::Table)).contains("- stale"));
+        assert!(links_table(&[link], Output::plain(Format::Table)).contains("- stale"));
     }
 
     #[test]

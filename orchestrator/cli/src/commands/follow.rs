@@ -75,12 +75,12 @@ fn because(order: &Value) -> String {
 }
 
 /// The order's history; with `follow`, until it has ended.
-pub async fn events(id: &str, follow: bool, client: &Client, output: &Output) -> Result<Exit, CliError> {
+pub async fn events(id: &str, follow: bool, client: &Client, output: Output) -> Result<Exit, CliError> {
     let feed = Feed { id, part: "events", follow, client };
     feed.run(output, |events, o| events.iter().map(|event| event_line(event, o)).collect::<Vec<_>>().join("\n")).await
 }
 
-fn event_line(event: &Value, output: &Output) -> String {
+fn event_line(event: &Value, output: Output) -> String {
     let phase = match text(event, "/phase").as_str() {
         "-" => String::new(),
         phase => format!("{} ", output.paint(Paint::Bold, phase)),
@@ -89,13 +89,13 @@ fn event_line(event: &Value, output: &Output) -> String {
 }
 
 /// What the replicas wrote; with `follow`, until the order has ended.
-pub async fn logs(id: &str, follow: bool, client: &Client, output: &Output) -> Result<Exit, CliError> {
+pub async fn logs(id: &str, follow: bool, client: &Client, output: Output) -> Result<Exit, CliError> {
     let feed = Feed { id, part: "logs", follow, client };
     feed.run(output, |chunks, o| log_lines(chunks, o)).await
 }
 
 /// Chunks that continue each other are one text; each line says whose it is.
-fn log_lines(chunks: &[Value], output: &Output) -> String {
+fn log_lines(chunks: &[Value], output: Output) -> String {
     let mut texts: Vec<(String, String)> = Vec::new();
     for chunk in chunks {
         let who = format!("{}/{}.{}", text(chunk, "/component"), text(chunk, "/replica"), text(chunk, "/generation"));
@@ -119,7 +119,7 @@ struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    async fn run(&self, output: &Output, table: impl Fn(&[Value], &Output) -> String) -> Result<Exit, CliError> {
+    async fn run(&self, output: Output, table: impl Fn(&[Value], Output) -> String) -> Result<Exit, CliError> {
         let mut pace = Pace::new();
         let mut after = None;
         let mut all = Vec::new();
@@ -193,13 +193,13 @@ mod tests {
     fn chunks_of_one_replica_are_one_text() {
         let chunk = |component: &str, said: &str| json!({"generation": 1, "component": component, "replica": 0, "offset": 0, "text": said});
         let shown =
-            log_lines(&[chunk("a", "one\ntw"), chunk("b", "x\n"), chunk("a", "o\n")], &Output::plain(Format::Table));
+            log_lines(&[chunk("a", "one\ntw"), chunk("b", "x\n"), chunk("a", "o\n")], Output::plain(Format::Table));
         assert_eq!(shown, "a/0.1 | one\na/0.1 | two\nb/0.1 | x");
     }
 
     #[test]
     fn an_event_is_a_line() {
         let event = json!({"at": "2026-12-01T01:02:03.456789Z", "phase": "running", "message": "order runs"});
-        assert_eq!(event_line(&event, &Output::plain(Format::Table)), "01:02:03.456  running order runs");
+        assert_eq!(event_line(&event, Output::plain(Format::Table)), "01:02:03.456  running order runs");
     }
 }

@@ -17,14 +17,14 @@ use crate::{
     show,
 };
 
-pub fn main(command: Command, global: &Global, output: &Output) -> Result<Exit, CliError> {
+pub fn main(command: Command, global: &Global, output: Output) -> Result<Exit, CliError> {
     let asked = Asked::new(global.context.clone(), global.url.clone());
     let client = Client::new(asked.server()?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(anyhow::Error::from)?;
     runtime.block_on(run(command, &client, output))
 }
 
-async fn run(command: Command, client: &Client, output: &Output) -> Result<Exit, CliError> {
+async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, CliError> {
     match command {
         Command::Quote(args) => quote::quote(&args, client, output).await,
         Command::Order(command) => order::main(command, client, output).await,
@@ -38,11 +38,12 @@ async fn run(command: Command, client: &Client, output: &Output) -> Result<Exit,
         | Command::Agent(_)
         | Command::Probe(_)
         | Command::Place(_)
+        | Command::Bench(_)
         | Command::Completion { .. } => Err(CliError::Usage("this command asks no server".into())),
     }
 }
 
-async fn audit(client: &Client, output: &Output) -> Result<Exit, CliError> {
+async fn audit(client: &Client, output: Output) -> Result<Exit, CliError> {
     let found = client.get(&["v1", "admin", "audit"], vec![]).await?;
     output.show(&found, |o| crate::plans::audit_table(&found, o))?;
     let clean = found.pointer("/clean").and_then(serde_json::Value::as_bool);

@@ -127,7 +127,7 @@ pub struct WaitArgs {
     timeout: Span,
 }
 
-pub async fn main(command: OrderCommand, client: &Client, output: &Output) -> Result<Exit, CliError> {
+pub async fn main(command: OrderCommand, client: &Client, output: Output) -> Result<Exit, CliError> {
     match command {
         OrderCommand::Create(args) => create(args, client, output).await,
         OrderCommand::List(args) => list_orders(args, client, output).await,
@@ -181,7 +181,7 @@ async fn call(method: Method, args: &OneArgs, body: Option<String>, client: &Cli
     client.call(method, &["v1", "orders", &id], Send { body, ..Send::default() }, repeat).await
 }
 
-async fn create(args: CreateArgs, client: &Client, output: &Output) -> Result<Exit, CliError> {
+async fn create(args: CreateArgs, client: &Client, output: Output) -> Result<Exit, CliError> {
     let body = match (&args.file, args.quote) {
         (Some(file), _) => files::order_text(file)?,
         (None, Some(quote)) => json!({ "quote_id": quote.to_string() }).to_string(),
@@ -203,7 +203,7 @@ fn traceparent() -> String {
     })
 }
 
-async fn list_orders(args: ListArgs, client: &Client, output: &Output) -> Result<Exit, CliError> {
+async fn list_orders(args: ListArgs, client: &Client, output: Output) -> Result<Exit, CliError> {
     let mut fixed = Vec::new();
     if !args.state.is_empty() {
         let states: Vec<_> = args.state.iter().map(|s| s.as_str()).collect();
@@ -241,7 +241,7 @@ async fn list_orders(args: ListArgs, client: &Client, output: &Output) -> Result
 }
 
 /// `inProgress/running`, in the colour of how it is.
-fn state(order: &Value, output: &Output) -> String {
+fn state(order: &Value, output: Output) -> String {
     let word = text(order, "/state");
     let paint = match word.as_str() {
         "completed" => Paint::Good,
@@ -266,11 +266,11 @@ fn cost(order: &Value) -> String {
     micros.map_or_else(|| "-".into(), |m| money(m, &text(order, "/cost/currency")))
 }
 
-fn state_line(order: &Value, output: &Output) -> String {
+fn state_line(order: &Value, output: Output) -> String {
     format!("{} {} {}", text(order, "/id"), text(order, "/name"), state(order, output))
 }
 
-fn order_table(order: &Value, output: &Output) -> String {
+fn order_table(order: &Value, output: Output) -> String {
     let mut lines = vec![state_line(order, output)];
     if text(order, "/attention") != "-" {
         lines.push(output.paint(Paint::Warn, &format!("attention: {}", text(order, "/attention"))));

@@ -33,7 +33,7 @@ pub struct QuoteArgs {
     key: Option<String>,
 }
 
-pub async fn quote(args: &QuoteArgs, client: &Client, output: &Output) -> Result<Exit, CliError> {
+pub async fn quote(args: &QuoteArgs, client: &Client, output: Output) -> Result<Exit, CliError> {
     let mut query = Vec::new();
     query.extend(args.hold.map(|h| ("hold", h.to_string())));
     query.extend(args.dry_run.then(|| ("dry_run", "true".to_owned())));
@@ -52,7 +52,7 @@ pub fn key(given: Option<&str>) -> String {
     given.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned)
 }
 
-fn table(quote: &Value, output: &Output) -> String {
+fn table(quote: &Value, output: Output) -> String {
     let mut lines = Vec::new();
     if text(quote, "/outcome") == "plan" {
         let total = int(quote, "/plan/cost/total_micros").unwrap_or(0);

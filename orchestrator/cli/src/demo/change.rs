@@ -85,7 +85,7 @@ pub enum AgentCommand {
     Start { name: String },
 }
 
-pub async fn wan(data: &Path, command: WanCommand, output: &Output) -> Result<Exit, CliError> {
+pub async fn wan(data: &Path, command: WanCommand, output: Output) -> Result<Exit, CliError> {
     let request = match command {
         WanCommand::Set { link, figures } => {
             let patch = ShapePatch {
@@ -105,7 +105,7 @@ pub async fn wan(data: &Path, command: WanCommand, output: &Output) -> Result<Ex
     Ok(Exit::Done)
 }
 
-pub async fn agent(data: &Path, command: AgentCommand, output: &Output) -> Result<Exit, CliError> {
+pub async fn agent(data: &Path, command: AgentCommand, output: Output) -> Result<Exit, CliError> {
     let request = match command {
         AgentCommand::Stop { name } => Request::AgentStop { name },
         AgentCommand::Start { name } => Request::AgentStart { name },
@@ -115,7 +115,7 @@ pub async fn agent(data: &Path, command: AgentCommand, output: &Output) -> Resul
     Ok(Exit::Done)
 }
 
-pub async fn status(data: &Path, output: &Output) -> Result<Exit, CliError> {
+pub async fn status(data: &Path, output: Output) -> Result<Exit, CliError> {
     let status = ask(&Layout::at(data), &Request::Status).await?;
     output.show(&status, |o| {
         let rows = list(&status, "/children").iter().map(|c| child_row(c, o));
@@ -131,7 +131,10 @@ pub async fn stop(data: &Path) -> Result<Exit, CliError> {
     let until = Instant::now() + EXIT;
     while layout.is_in_use() {
         if Instant::now() >= until {
-            return Err(CliError::Failed(format!("the demo in {} has stopped its children but does not end", data.display())));
+            return Err(CliError::Failed(format!(
+                "the demo in {} has stopped its children but does not end",
+                data.display()
+            )));
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -139,7 +142,7 @@ pub async fn stop(data: &Path) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn child_row(child: &Value, output: &Output) -> Vec<String> {
+fn child_row(child: &Value, output: Output) -> Vec<String> {
     let state = match (child.pointer("/pid").is_some_and(|p| !p.is_null()), child.pointer("/wanted")) {
         (true, _) => output.paint(Paint::Good, "running"),
         (false, Some(Value::Bool(false))) => output.paint(Paint::Warn, "stopped"),
@@ -148,7 +151,7 @@ fn child_row(child: &Value, output: &Output) -> Vec<String> {
     vec![text(child, "/name"), text(child, "/pid"), text(child, "/starts"), state]
 }
 
-fn links_table(links: &Value, output: &Output) -> String {
+fn links_table(links: &Value, output: Output) -> String {
     let rows = list(links, "/items").iter().map(|l| {
         let number = |pointer| int(l, pointer).unwrap_or(0);
         let cut = l.pointer("/cut") == Some(&Value::Bool(true));

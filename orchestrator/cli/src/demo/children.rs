@@ -10,6 +10,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io,
+    os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
@@ -21,7 +22,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// A child that lived no longer than this has a fault of its own: the pause before its next start doubles.
+/// A child that lived no longer than this, and was not killed, has a fault of its own: the pause before its next start doubles.
 const SHORT_LIFE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -202,12 +203,14 @@ impl Shared {
                 Wanted::Ended | Wanted::Killed => return,
             }
             let begun = Instant::now();
+            let mut own_fault = true;
             let end = match self.spawn(plan) {
                 Ok(child) => {
                     self.set(&plan.name, child.id());
                     let end = watch_over(child, &mut asked).await;
                     plan.forget.iter().for_each(|file| drop(std::fs::remove_file(file)));
                     self.set(&plan.name, None);
+                    own_fault = !end.as_ref().is_ok_and(was_killed);
                     end.map_or_else(|e| e.to_string(), shown)
                 }
                 Err(error) => format!("cannot be started: {error}"),
@@ -221,16 +224,16 @@ impl Shared {
                 }
                 Wanted::Ended | Wanted::Killed => return,
             }
-            pause = if begun.elapsed() < SHORT_LIFE { (pause * 2).min(LONGEST_PAUSE) } else { plan.pause };
-            let wait = if begun.elapsed() < SHORT_LIFE { pause } else { plan.pause };
+            let short = own_fault && begun.elapsed() < SHORT_LIFE;
+            pause = if short { (pause * 2).min(LONGEST_PAUSE) } else { plan.pause };
             say(&format!(
                 "{} ended ({end}), starts again in {} s; see {}",
                 plan.name,
-                wait.as_secs(),
+                pause.as_secs(),
                 plan.log.display()
             ));
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(pause) => {}
                 _ = asked.changed() => asked.mark_changed(),
             }
         }
@@ -280,6 +283,11 @@ async fn watch_over(mut child: Child, asked: &mut watch::Receiver<Wanted>) -> io
             }
         }
     }
+}
+
+/// Somebody ended it with SIGKILL: no sign that it cannot live.
+fn was_killed(status: &ExitStatus) -> bool {
+    status.signal() == Some(Signal::KILL.as_raw())
 }
 
 fn shown(status: ExitStatus) -> String {

@@ -73,7 +73,7 @@ enum DemoCommand {
     Stop,
 }
 
-pub fn main(args: DemoArgs, output: &Output) -> Result<Exit, CliError> {
+pub fn main(args: DemoArgs, output: Output) -> Result<Exit, CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(anyhow::Error::from)?;
     let data = args.data;
     let done = match args.command {

@@ -41,7 +41,6 @@ type Placed<'a> = Vec<(usize, Option<&'a ModelName>, u32)>;
 struct Way {
     path: Vec<LinkId>,
     kbps: u64,
-    latency: u64,
     /// Micro-units, in all or per microsecond.
     path_cost: R,
     transfer: R,
@@ -380,7 +379,7 @@ impl<'a> Brute<'a> {
         let local = from.iter().any(|a| to.contains(a));
         if local {
             let fits = f.max_latency.is_none_or(|m| access <= m.micros());
-            let way = Way { path: vec![], kbps: 0, latency: access, path_cost: int(0), transfer: int(0), time: int(0) };
+            let way = Way { path: vec![], kbps: 0, path_cost: int(0), transfer: int(0), time: int(0) };
             return (phase, if fits { vec![way] } else { vec![] });
         }
         let rates: Vec<u64> = match f.rate {
@@ -426,14 +425,7 @@ impl<'a> Brute<'a> {
                         (per_hour * moving / int(HOUR_US), per_gb * v / int(1_000_000_000), moving + int(latency))
                     }
                 };
-                ways.push(Way {
-                    path: path.clone(),
-                    kbps: *kbps,
-                    latency: latency + access,
-                    path_cost,
-                    transfer,
-                    time,
-                });
+                ways.push(Way { path: path.clone(), kbps: *kbps, path_cost, transfer, time });
             }
         }
         (phase, ways)

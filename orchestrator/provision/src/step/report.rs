@@ -22,7 +22,7 @@ impl Stepper {
         let lost = self.assignments(point, &assignments);
         let failed = self.routes(point, seen, &routes);
         // once the work is being wound up, what ends is what was asked to end
-        if let Some((goal, cause)) = lost.or(failed) {
+        if let Some((goal, cause)) = lost.or(failed).filter(|_| self.saga.phase < Phase::Stopping) {
             self.turn(goal, cause);
         }
         if seen >= self.saga.barrier && self.is_through(&assignments, &routes) {

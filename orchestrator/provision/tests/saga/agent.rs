@@ -43,6 +43,8 @@ pub struct Habits {
     pub exit_code: i32,
     /// Steps that a run takes, of a second each.
     pub steps: u32,
+    /// Steps between being told to stop and having stopped.
+    pub grace: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,7 @@ pub struct Run {
     pub state: AssignmentState,
     pub ran_us: u64,
     left: u32,
+    stopping: u32,
     exit_code: Option<i32>,
 }
 
@@ -89,7 +92,7 @@ impl Agent {
             version: Stamp::default(),
             runs: BTreeMap::new(),
             hops: BTreeMap::new(),
-            habits: Habits { leases: Leases::Grant, exit_code: 0, steps: 3 },
+            habits: Habits { leases: Leases::Grant, exit_code: 0, steps: 3, grace: 1 },
             cut: false,
             listed: PointShare::default(),
             floor: Stamp::default(),
@@ -140,7 +143,7 @@ impl Agent {
             (_, Leases::Refuse) => AssignmentState::Refused,
             (_, Leases::Grant) => AssignmentState::Leased,
         };
-        let run = Run { state, ran_us: 0, left: self.habits.steps, exit_code: None };
+        let run = Run { state, ran_us: 0, left: self.habits.steps, stopping: 0, exit_code: None };
         self.runs.insert(wanted.key.clone(), run);
     }
 
@@ -212,7 +215,10 @@ fn advance(run: &mut Run, wanted: Option<&Assignment>, hops: &BTreeMap<RouteKey,
         return;
     }
     let Some(wanted) = wanted.filter(|_| goal != Some(AssignmentGoal::Stop)) else {
-        run.state = AssignmentState::Stopped;
+        if run.state != AssignmentState::Running || run.stopping >= habits.grace {
+            run.state = AssignmentState::Stopped;
+        }
+        run.stopping += 1;
         return;
     };
     match run.state {

@@ -1,7 +1,14 @@
-//! The saga against simulated agents.
+//! The saga against simulated agents, the desired states it gives them and the bill it ends with.
+
+#![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
 mod agent;
+mod billing;
 mod cases;
+mod chaos;
+mod files;
+mod lost;
+mod permutations;
 mod straight;
 mod trouble;
 mod world;

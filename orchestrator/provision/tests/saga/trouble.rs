@@ -2,29 +2,13 @@
 
 use crate::{
     agent::Leases,
-    cases::{Case, Lease, all, point, served, service, solo, spread},
-    world::{LIMIT, World},
+    cases::{Lease, point, served, service, solo, spread},
+    world::{MET, World, at_phase, settles},
 };
 use jiff::SignedDuration;
-use rhumb_model::Phase::{self, Holding, Releasing, Routing, Running, Staging, Starting, Stopping, Unrouting};
+use rhumb_model::Phase::{Holding, Routing, Running, Staging, Starting, Stopping};
 use rhumb_provision::{Event, Goal, bill};
 use rhumb_wire::{AssignmentState, RouteEndState};
-
-/// Phases in which an order of two sites can be met between two rounds.
-const MET: [Phase; 8] = [Holding, Routing, Staging, Starting, Running, Stopping, Unrouting, Releasing];
-
-fn at_phase(case: &Case, phase: Phase) -> World {
-    let mut world = World::new(case);
-    if phase > Holding {
-        world.until_phase(phase);
-    }
-    world
-}
-
-fn settles(world: &mut World, goal: Goal) {
-    world.until("settling", |w| w.settled);
-    assert_eq!(world.saga.goal, goal, "{:?}", world.notes);
-}
 
 #[test]
 fn cancel_ends_in_every_phase_what_is_not_already_ending() {
@@ -179,198 +163,6 @@ fn work_that_leaves_no_result_behind_fails_the_order() {
 }
 
 #[test]
-fn a_lease_that_ends_before_the_work_has_gives_the_site_up() {
-    for phase in [Holding, Routing, Staging, Starting, Running] {
-        let mut world = at_phase(&spread(Lease::Minute), phase);
-        world.lease_ended("a");
-        assert_eq!((world.saga.phase, world.saga.goal), (Stopping, Goal::Replace), "in {phase}");
-        assert!(world.notes.iter().any(|n| n.kind == "lease_ended"));
-        // it stays cut off: nothing waits for it
-        settles(&mut world, Goal::Replace);
-        assert!(world.saga.dead.contains(&point("a")));
-        // what it still has is torn down when it is back, and the next generation runs there
-        world.replace();
-        world.agent("a").cut = false;
-        settles(&mut world, Goal::Complete);
-        assert!(world.agents.values().all(|a| a.runs.keys().all(|k| k.generation == 2 || a.name != point("a"))));
-    }
-}
-
-#[test]
-fn a_lease_that_ends_while_the_order_is_wound_up_only_ends_the_waiting() {
-    for phase in [Stopping, Unrouting, Releasing] {
-        let mut world = at_phase(&spread(Lease::Minute), phase);
-        world.agent("b").cut = true;
-        for _ in 0..5 {
-            world.round();
-        }
-        assert!(!world.settled, "b has not said that it is done");
-        world.lease_ended("b");
-        settles(&mut world, Goal::Complete);
-        assert_eq!(world.saga.cause, "");
-    }
-}
-
-#[test]
-fn a_lease_that_ends_while_cancelling_ends_the_waiting() {
-    for phase in [Holding, Staging, Running] {
-        let mut world = at_phase(&spread(Lease::Minute), phase);
-        world.agent("a").cut = true;
-        world.tell(Event::Cancel);
-        for _ in 0..5 {
-            world.round();
-        }
-        assert_eq!((world.settled, world.saga.phase), (false, Stopping));
-        world.lease_ended("a");
-        settles(&mut world, Goal::Cancel);
-    }
-}
-
-/// The corpus has arrived: its home may go down without costing the run.
-#[test]
-fn a_point_whose_part_is_over_does_not_stop_the_work() {
-    let mut world = at_phase(&spread(Lease::Minute), Running);
-    // c still takes the results, b's replica still runs, r carries: each is needed
-    for name in ["a", "b", "c", "r"] {
-        let mut world = at_phase(&spread(Lease::Minute), Running);
-        world.lease_ended(name);
-        assert_eq!(world.saga.goal, Goal::Replace, "{name} is needed");
-    }
-    let mut done = crate::cases::spread(Lease::Minute);
-    done.order.flows.truncate(2);
-    done.plan.flows.truncate(4);
-    world.tell(Event::Cancel);
-    let mut world = at_phase(&done, Running);
-    for name in ["c", "r"] {
-        assert!(!world.lease_ended(name).changed, "{name} is not needed");
-    }
-    world.until("unrouting", |w| w.saga.phase == Unrouting);
-    for name in ["c", "r"] {
-        world.lease_ended(name);
-    }
-    settles(&mut world, Goal::Complete);
-}
-
-#[test]
-fn a_site_lost_before_the_start_is_given_up_and_after_it_nothing_happens() {
-    for phase in MET {
-        let mut world = at_phase(&spread(Lease::None), phase);
-        let done = world.site_lost("a");
-        if phase < Starting {
-            assert_eq!((world.saga.phase, world.saga.goal), (Stopping, Goal::Replace), "in {phase}");
-            settles(&mut world, Goal::Replace);
-            continue;
-        }
-        assert!(!done.changed, "it runs on where it is cut off");
-        for _ in 0..10 {
-            world.round();
-        }
-        assert!(!world.settled, "in {phase}: a has not said that it stopped");
-        world.agent("a").cut = false;
-        settles(&mut world, Goal::Complete);
-    }
-}
-
-#[test]
-fn cancelling_does_not_wait_for_a_site_where_nothing_was_started() {
-    let mut world = at_phase(&spread(Lease::None), Staging);
-    world.tell(Event::Cancel);
-    world.agent("r").cut = true;
-    for _ in 0..5 {
-        world.round();
-    }
-    assert!(!world.settled);
-    world.site_lost("r");
-    settles(&mut world, Goal::Cancel);
-}
-
-#[test]
-fn a_phase_that_takes_too_long_is_given_up() {
-    // phase, how much longer than LIMIT it may take: 4.5 MB at 20 Mbit/s three times are 5.4 s
-    let table = [
-        (Holding, Some(SignedDuration::ZERO)),
-        (Routing, Some(SignedDuration::ZERO)),
-        (Staging, Some(SignedDuration::from_millis(5_400))),
-        (Starting, Some(SignedDuration::ZERO)),
-        (Running, None),
-        (Stopping, None),
-        (Unrouting, None),
-        (Releasing, None),
-    ];
-    for (phase, more) in table {
-        let mut world = at_phase(&spread(Lease::None), phase);
-        world.now = world.saga.phase_since;
-        let Some(more) = more else {
-            assert!(!world.wait(SignedDuration::from_hours(1_000)).changed, "{phase} takes as long as it takes");
-            continue;
-        };
-        let allowed = LIMIT.step + more;
-        assert!(!world.wait(allowed).changed, "in {phase}");
-        world.wait(SignedDuration::from_micros(1));
-        assert_eq!(world.saga.goal, Goal::Replace);
-        assert_eq!(world.saga.cause, format!("{phase} took longer than {} s", allowed.as_secs()));
-        settles(&mut world, Goal::Replace);
-    }
-}
-
-#[test]
-fn a_clock_that_is_set_back_ends_no_phase() {
-    let mut world = at_phase(&solo(Lease::None), Holding);
-    assert!(!world.wait(SignedDuration::from_hours(-1)).changed);
-}
-
-/// Nobody led for an hour: that is not the site's fault, and its work may well run.
-#[test]
-fn a_restart_holds_no_lost_time_against_a_phase() {
-    for phase in [Holding, Routing, Staging, Starting] {
-        let mut world = at_phase(&spread(Lease::None), phase);
-        world.now += SignedDuration::from_hours(1);
-        world.restart();
-        world.tell(Event::Tick { limit: LIMIT });
-        assert_eq!((world.saga.phase, world.saga.goal), (phase, Goal::Complete));
-        world.wait(SignedDuration::from_hours(1));
-        assert_eq!(world.saga.goal, Goal::Replace, "from then on the limit holds again");
-    }
-}
-
-#[test]
-fn a_restart_in_any_phase_leads_to_the_same_end() {
-    for lease in [Lease::None, Lease::Minute] {
-        for case in all(lease) {
-            let endless = case.order.components.iter().all(|c| c.service.is_some());
-            for round in 0..14 {
-                let mut world = World::new(&case);
-                for _ in 0..round {
-                    world.round();
-                }
-                if !world.settled {
-                    world.restart();
-                }
-                if endless {
-                    world.until("running", |w| w.saga.phase >= Running);
-                    world.tell(Event::Cancel);
-                }
-                settles(&mut world, if endless { Goal::Cancel } else { Goal::Complete });
-            }
-        }
-    }
-}
-
-/// What was reported on the old leader's desired state may be true no more by the time the new one leads.
-#[test]
-fn after_a_restart_only_the_new_desired_state_confirms() {
-    let mut world = at_phase(&solo(Lease::None), Stopping);
-    world.deliver(&point("a"));
-    let late = world.agent("a").report();
-    world.restart();
-    world.hear(&late);
-    assert_eq!((world.saga.phase, world.saga.confirmed.len()), (Stopping, 0));
-    world.round();
-    world.round();
-    assert!(world.saga.phase > Stopping);
-}
-
-#[test]
 fn points_that_have_no_part_in_it_are_not_heard() {
     let mut world = at_phase(&spread(Lease::Minute), Stopping);
     let mut report = world.agent("a").report();
@@ -426,4 +218,79 @@ fn counts_that_overflow_do_no_harm() {
     settles(&mut world, Goal::Complete);
     let items = bill(&world.case.order, &world.saga, &crate::cases::Free);
     assert!(items.iter().all(|i| i.quantity_micro >= 0 && i.cost_micros == 0));
+}
+
+#[test]
+fn a_stream_counts_what_passes_both_ways_and_never_counts_down() {
+    let mut world = at_phase(&service(Lease::None), Running);
+    let mut report = world.agent("a").report();
+    for (bytes, bytes_back, counted) in [(7, 5, 12), (1, 1, 12), (20, 1, 21)] {
+        (report.routes[0].bytes, report.routes[0].bytes_back) = (bytes, bytes_back);
+        world.hear(&report);
+        assert_eq!(world.saga.legs[0].bytes[&point("a")], counted);
+    }
+}
+
+/// A site that refused is avoided for a while: a report from before the refusal must not hide it.
+#[test]
+fn a_refusal_outlives_the_reports_that_came_before_it() {
+    let mut world = World::new(&spread(Lease::None));
+    let mut report = world.agent("a").report();
+    let share = world.share(&world.saga);
+    let status = |state| rhumb_wire::AssignmentStatus {
+        key: share[&point("a")].assignments[0].key.clone(),
+        state,
+        exit_code: None,
+        signal: None,
+        ran_us: 0,
+        started_us: None,
+        staged_bytes: 0,
+        staged_sha256: Vec::new(),
+        message: String::new(),
+    };
+    report.assignments = vec![status(AssignmentState::Refused)];
+    world.hear(&report);
+    for late in [AssignmentState::Leased, AssignmentState::Staged, AssignmentState::Stopped] {
+        report.assignments = vec![status(late)];
+        assert!(!world.hear(&report).changed, "{late:?}");
+    }
+    assert_eq!(world.saga.replicas[0].seen, Some(AssignmentState::Refused));
+}
+
+/// Both must be: the site says that its input is whole, and the ends of the leg that all of it has passed.
+#[test]
+fn work_starts_only_once_every_inbound_leg_is_done_at_both_ends() {
+    let mut world = at_phase(&spread(Lease::None), Staging);
+    for name in ["a", "b"] {
+        let mut report = world.agent(name).report();
+        report.assignments[0].state = AssignmentState::Staged;
+        report.routes.iter_mut().for_each(|r| r.state = RouteEndState::Done);
+        world.hear(&report);
+    }
+    assert_eq!(world.saga.phase, Staging, "c has not said that it sent all");
+    settles(&mut world, Goal::Complete);
+}
+
+#[test]
+fn what_is_given_up_before_it_was_routed_is_not_routed_to_be_torn_down() {
+    for (phase, routed) in [(Holding, false), (Staging, false), (Starting, true), (Running, true)] {
+        let mut world = at_phase(&spread(Lease::None), phase);
+        world.tell(Event::Cancel);
+        let routes = world.share(&world.saga).values().map(|s| s.routes.len()).sum::<usize>();
+        assert_eq!(routes > 0, routed, "cancelled in {phase}");
+    }
+}
+
+/// A relay that never said that all had passed, though both ends did, and breaks while the work runs.
+#[test]
+fn a_hop_of_a_leg_that_is_over_may_fail() {
+    let mut world = at_phase(&spread(Lease::None), Running);
+    for leg in world.saga.legs.iter_mut().filter(|l| l.flow == 0) {
+        leg.seen.remove(&point("r"));
+    }
+    let mut report = world.agent("r").report();
+    report.routes.retain(|r| r.key.leg == 0);
+    report.routes[0].state = RouteEndState::Failed;
+    world.hear(&report);
+    assert_eq!((world.saga.phase, world.saga.goal), (Running, Goal::Complete));
 }

@@ -1,0 +1,28 @@
+//! Names of everything that is measured, and what of it is counted where. Prometheus conventions: seconds, `_total`.
+
+pub const ORDERS_ACKNOWLEDGED: &str = "rhumb_orders_acknowledged_total";
+pub const ORDERS_PLACED: &str = "rhumb_orders_placed_total";
+/// Orders that came to an end, by `state`.
+pub const ORDERS_ENDED: &str = "rhumb_orders_ended_total";
+/// Orders that have not come to an end, by `state`.
+pub const ORDERS_LIVE: &str = "rhumb_orders_live";
+/// Generations that were given up and placed again.
+pub const REPLACEMENTS: &str = "rhumb_replacements_total";
+/// Of one decision, without its explanation.
+pub const DECISION_SECONDS: &str = "rhumb_decision_seconds";
+/// Decisions that the store refused because others were quicker.
+pub const PLACEMENT_CONFLICTS: &str = "rhumb_placement_conflicts_total";
+/// Decisions and steps that ended in a panic or an impossible answer.
+pub const FAULTS: &str = "rhumb_faults_total";
+/// Of one round over all waiting orders.
+pub const ROUND_SECONDS: &str = "rhumb_placement_round_seconds";
+/// Reports taken in.
+pub const REPORTS: &str = "rhumb_reports_total";
+/// Reports that were not newer than what is known.
+pub const REPORTS_IGNORED: &str = "rhumb_reports_ignored_total";
+/// Link figures that cannot be true.
+pub const FIGURES_REFUSED: &str = "rhumb_link_figures_refused_total";
+/// Log chunks of orders that the reporting site has nothing of.
+pub const LOGS_REFUSED: &str = "rhumb_log_chunks_refused_total";
+/// Points that are silent for too long.
+pub const POINTS_LOST: &str = "rhumb_points_lost";

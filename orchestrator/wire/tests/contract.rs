@@ -1,0 +1,217 @@
+//! What travels reads back as it was, and a peer of the next version is understood.
+
+#![allow(clippy::unwrap_used)] // helpers of tests may fail the test
+
+use rhumb_wire::{
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, Desired, FlowEndpoint, InputFile, LinkFigures,
+    LogChunk, NodeReport, OutputFile, PROTOCOL, PeerLink, ProbeTarget, Report, Role, Route, RouteEndState,
+    RoutePurpose, RouteStatus, SyncReply,
+    report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+fn order() -> rhumb_model::OrderId {
+    rhumb_model::OrderId(Uuid::from_u128(7))
+}
+
+fn run_key() -> AssignmentKey {
+    AssignmentKey { order: order(), generation: 3, component: "trainer".parse().unwrap(), replica: 1 }
+}
+
+fn leg_key() -> RouteKey {
+    RouteKey { order: order(), generation: 3, leg: 2 }
+}
+
+fn desired() -> Desired {
+    let assignment = Assignment {
+        key: run_key(),
+        goal: AssignmentGoal::Run,
+        node: "n1".parse().unwrap(),
+        devices: vec![0, 3],
+        cpu: serde_json::from_value(json!(1.5)).unwrap(),
+        memory: "4GiB".parse().unwrap(),
+        command: vec!["python".into(), "train.py".into()],
+        env: BTreeMap::from([("EPOCHS".into(), "3".into())]),
+        inputs: vec![InputFile { dataset: "corpus".into(), leg: Some(2), bytes: 9, offset: 4 }],
+        outputs: vec![OutputFile { dataset: "model".into(), leg: None, bytes: 5 }],
+        endpoints: vec![FlowEndpoint { flow: 1, legs: vec![2], role: Role::Source }],
+        lease_ms: Some(60_000),
+        grace_ms: 2_000,
+        checkpoint_signal: Some("SIGUSR1".into()),
+        traceparent: Some("00-1-2-01".into()),
+    };
+    let transfer = RoutePurpose::Transfer { dataset: "corpus".into(), offset: 4, bytes: 9, write: false, start: true };
+    let route = |role, purpose| Route {
+        key: leg_key(),
+        role,
+        next_link: Some("c-a".parse().unwrap()),
+        previous: None,
+        rate: "20Mbps".parse().unwrap(),
+        purpose,
+        key_base64: Some("seal".into()),
+        hop_secret_base64: None,
+    };
+    Desired {
+        epoch: 2,
+        generation: 40,
+        assignments: vec![assignment],
+        routes: vec![route(Role::Source, transfer), route(Role::Relay, RoutePurpose::Stream { flow: 1 })],
+        probes: vec![ProbeTarget { link: "a-b".parse().unwrap(), address: "127.0.0.1:862".into(), interval_ms: 100 }],
+        links: vec![PeerLink { link: "a-b".parse().unwrap(), to: "b".parse().unwrap(), overlay: "127.0.0.1:1".into() }],
+        peers: vec!["b".parse().unwrap()],
+    }
+}
+
+fn report() -> Report {
+    let assignment = AssignmentStatus {
+        key: run_key(),
+        state: AssignmentState::Exited,
+        exit_code: Some(0),
+        signal: None,
+        ran_us: u64::MAX,
+        started_us: Some(-1),
+        staged_bytes: 9,
+        staged_sha256: vec!["00".into()],
+        message: "ended \"well\"\u{0}\n".into(),
+    };
+    let route =
+        RouteStatus { key: leg_key(), state: RouteEndState::Degraded, bytes: 9, bytes_back: 1, message: String::new() };
+    let link = LinkFigures {
+        link: "a-b".parse().unwrap(),
+        window_us: 10_000_000,
+        sent: 100,
+        received: 0,
+        rtt_min_us: None,
+        rtt_p50_us: None,
+        rtt_p95_us: None,
+        loss_forward_ppm: Some(1_000_000),
+        loss_backward_ppm: None,
+        jitter_us: None,
+        last_reply_age_us: Some(5),
+    };
+    let node = NodeReport {
+        name: "n1".parse().unwrap(),
+        devices: Vec::new(),
+        cpu: serde_json::from_value(json!(96)).unwrap(),
+        memory: "1TiB".parse().unwrap(),
+        rack: Some("r1".into()),
+        nvl_domain: None,
+    };
+    Report {
+        protocol: PROTOCOL,
+        point: "a".parse().unwrap(),
+        boot_id: Uuid::from_u128(9),
+        seq: 12,
+        epoch: 2,
+        generation: 40,
+        wait_ms: 5_000,
+        probe_port: Some(862),
+        overlay_port: None,
+        nodes: Some(vec![node]),
+        assignments: vec![assignment],
+        routes: vec![route],
+        links: vec![link],
+        logs: vec![LogChunk { key: run_key(), offset: 3, bytes: 5, text: "hällo".into() }],
+        datasets: vec![HeldDataset { name: "corpus".into(), bytes: 9, sha256: "00".into() }],
+        unmanaged: 1,
+    }
+}
+
+fn reply() -> SyncReply {
+    let acks = vec![LogAck { key: run_key(), up_to: 8 }];
+    SyncReply { seq: 12, desired: Some(desired()), log_acks: acks, pause_ms: 250 }
+}
+
+/// Puts a key that nobody knows into every object, but for the environment, where every key is known.
+fn extended(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let known = map.into_iter().map(|(key, value)| match key.as_str() {
+                "env" => (key, value),
+                _ => (key, extended(value)),
+            });
+            known.chain([("of_the_next_version".to_owned(), json!({"some": ["thing"]}))]).collect()
+        }
+        Value::Array(items) => items.into_iter().map(extended).collect(),
+        other => other,
+    }
+}
+
+fn reads_back<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(message: &T) {
+    let text = serde_json::to_string(message).unwrap();
+    assert_eq!(&serde_json::from_str::<T>(&text).unwrap(), message);
+    let newer = extended(serde_json::to_value(message).unwrap());
+    assert!(newer.to_string().matches("of_the_next_version").count() > 5);
+    assert_eq!(&serde_json::from_value::<T>(newer).unwrap(), message, "unknown fields are ignored");
+}
+
+#[test]
+fn every_message_reads_back_and_ignores_what_it_does_not_know() {
+    reads_back(&report());
+    reads_back(&desired());
+    reads_back(&reply());
+}
+
+/// An agent or orchestrator of before these fields were added leaves them out.
+#[test]
+fn fields_that_came_later_may_be_absent() {
+    let optional: [(&str, &[&str]); 3] = [
+        ("/assignments/0", &["outputs", "checkpoint_signal", "traceparent"]),
+        ("/routes/0", &["key_base64", "hop_secret_base64"]),
+        ("/routes/1", &["key_base64", "hop_secret_base64"]),
+    ];
+    let mut value = serde_json::to_value(desired()).unwrap();
+    for (at, keys) in optional {
+        let object = value.pointer_mut(at).and_then(Value::as_object_mut).unwrap();
+        object.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+    let read: Desired = serde_json::from_value(value).unwrap();
+    let assignment = &read.assignments[0];
+    assert_eq!((&assignment.outputs, &assignment.checkpoint_signal, &assignment.traceparent), (&vec![], &None, &None));
+
+    let mut value = serde_json::to_value(report()).unwrap();
+    for key in ["probe_port", "overlay_port", "nodes", "logs", "datasets", "unmanaged"] {
+        value.as_object_mut().unwrap().remove(key);
+    }
+    let read: Report = serde_json::from_value(value).unwrap();
+    assert_eq!((read.nodes, read.logs.len(), read.datasets.len(), read.unmanaged), (None, 0, 0, 0));
+}
+
+/// The words on the wire: they outlive the names in the code.
+#[test]
+fn words_of_the_contract_stay() {
+    let states = ["leased", "staged", "running", "exited", "stopped", "refused", "lost"];
+    let read: Vec<AssignmentState> = states.map(|s| serde_json::from_value(json!(s)).unwrap()).into();
+    use AssignmentState as A;
+    assert_eq!(read, [A::Leased, A::Staged, A::Running, A::Exited, A::Stopped, A::Refused, A::Lost]);
+    assert_eq!(serde_json::to_value(&read).unwrap(), json!(states));
+    let ends = json!(["building", "active", "done", "degraded", "failed"]);
+    use RouteEndState as R;
+    assert_eq!(serde_json::to_value([R::Building, R::Active, R::Done, R::Degraded, R::Failed]).unwrap(), ends);
+    let purpose = serde_json::to_value(RoutePurpose::Stream { flow: 4 }).unwrap();
+    assert_eq!(purpose, json!({"kind": "stream", "flow": 4}));
+    assert_eq!(serde_json::to_value(desired()).unwrap()["routes"][0]["purpose"]["kind"], "transfer");
+    assert_eq!(serde_json::to_value(AssignmentGoal::Stop).unwrap(), "stop");
+}
+
+#[test]
+fn what_is_no_name_or_quantity_is_refused() {
+    let good = serde_json::to_value(report()).unwrap();
+    for (at, bad) in [
+        ("/point", json!("a/../b")),
+        ("/point", json!("")),
+        ("/seq", json!(-1)),
+        ("/seq", json!(1.5)),
+        ("/assignments/0/key/component", json!("a b")),
+        ("/assignments/0/state", json!("flying")),
+        ("/nodes/0/memory", json!(5)),
+        ("/nodes/0/cpu", json!(-2)),
+    ] {
+        let mut value = good.clone();
+        *value.pointer_mut(at).unwrap() = bad.clone();
+        assert!(serde_json::from_value::<Report>(value).is_err(), "{at} {bad}");
+    }
+}
