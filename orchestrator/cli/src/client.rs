@@ -143,16 +143,11 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let mut reason = "the connection failed".to_owned();
-        let mut source = std::error::Error::source(error);
-        while let Some(next) = source {
-            reason = next.to_string();
-            source = next.source();
-        }
-        if error.is_timeout() {
-            reason = "it did not answer in time".to_owned();
-        }
-        let reason = format!("{reason}; start one with `rhumb demo`, or name it in RHUMB_URL or with --context");
+        // the innermost error is the one that says what happened
+        let causes = std::iter::successors(std::error::Error::source(error), |e| e.source());
+        let cause = causes.last().map_or_else(|| "the connection failed".to_owned(), ToString::to_string);
+        let cause = if error.is_timeout() { "it did not answer in time".to_owned() } else { cause };
+        let reason = format!("{cause}; start one with `rhumb demo`, or name it in RHUMB_URL or with --context");
         Failure { error: CliError::Unreachable { what: self.url().to_owned(), reason }, again: Some(PAUSE) }
     }
 }

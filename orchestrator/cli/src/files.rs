@@ -13,10 +13,8 @@ use std::{
 pub fn text(path: &Path, limit: usize) -> Result<String, CliError> {
     let shown = if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() };
     let failed = |e: io::Error| CliError::Usage(format!("cannot read {shown}: {e}"));
-    let reader: Box<dyn Read> = match path.as_os_str() == "-" {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(path).map_err(failed)?),
-    };
+    let reader: Box<dyn Read> =
+        if path.as_os_str() == "-" { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(failed)?) };
     let mut bytes = Vec::new();
     reader.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() > limit {

@@ -62,10 +62,10 @@ pub fn bytes(bytes: i64) -> String {
 /// How long ago, or how long, in the largest fitting unit.
 pub fn age(ms: i64) -> String {
     match ms {
-        ..1_000 => format!("{ms}ms"),
-        ..120_000 => format!("{}s", ms / 1_000),
-        ..7_200_000 => format!("{}min", ms / 60_000),
-        ..172_800_000 => format!("{}h", ms / 3_600_000),
+        ..=999 => format!("{ms}ms"),
+        1_000..=119_999 => format!("{}s", ms / 1_000),
+        120_000..=7_199_999 => format!("{}min", ms / 60_000),
+        7_200_000..=172_799_999 => format!("{}h", ms / 3_600_000),
         _ => format!("{}d", ms / 86_400_000),
     }
 }
@@ -95,17 +95,12 @@ pub fn clock(value: &Value, pointer: &str) -> String {
 
 /// A reason of refusal in one line.
 pub fn reason(value: &Value) -> String {
-    let mut line = text(value, "/reason");
-    for (key, word) in [("/site", "at"), ("/component", "for"), ("/flow", "on flow")] {
-        if value.pointer(key).is_some_and(|v| !v.is_null()) {
-            line.push_str(&format!(" {word} {}", text(value, key)));
-        }
-    }
+    let of = [("/site", "at"), ("/component", "for"), ("/flow", "on flow")];
+    let of = of.iter().filter(|(key, _)| value.pointer(key).is_some_and(|v| !v.is_null()));
+    let of: Vec<String> = of.map(|(key, word)| format!(" {word} {}", text(value, key))).collect();
     let (needed, free) = (text(value, "/needed"), text(value, "/free"));
-    if needed != "-" || free != "-" {
-        line.push_str(&format!(": needed {needed}, free {free}"));
-    }
-    line
+    let short = if needed == "-" && free == "-" { String::new() } else { format!(": needed {needed}, free {free}") };
+    format!("{}{}{short}", text(value, "/reason"), of.concat())
 }
 
 /// Where a plan's components stand: `trainer 2x8 H100 at shanghai-core`.

@@ -55,7 +55,8 @@ impl<S: Store> Desk<S> {
             })
             .collect();
         let ends = |link: &LinkId| self.inner.base.ends(link);
-        let saga = Saga::begin(&record.document, plan, &placements, record.generation, now, ends)
+        let document = self.sized(&record.document);
+        let saga = Saga::begin(&document, plan, &placements, record.generation, now, ends)
             .ok_or_else(|| DeskError::Internal("what is held is not what the order's plan says".into()))?;
         let change = OrderChange {
             state: Some(OrderState::InProgress),

@@ -162,6 +162,12 @@ impl<S: Store> Desk<S> {
         });
     }
 
+    /// The order with the volumes of its datasets written out.
+    pub(crate) fn sized(&self, order: &rhumb_model::Order) -> rhumb_model::Order {
+        let datasets = &self.inner.base.file.datasets;
+        rhumb_provision::sized(order, |name| datasets.iter().find(|d| &d.name == name).map(|d| d.size))
+    }
+
     // a panic while holding one of these leaves maps that are still whole: go on
 
     pub(crate) fn roll(&self) -> MutexGuard<'_, Roll> {

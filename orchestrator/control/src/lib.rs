@@ -27,6 +27,8 @@ mod roll;
 mod sagas;
 pub mod secrets;
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod token;
 
 pub use base::Base;

@@ -236,7 +236,8 @@ impl<S: Store> Sagas<S> {
     fn publish(&self, record: &OrderRecord, stamp: Stamp) {
         let (Some(saga), Some(plan)) = (record.saga.as_ref(), record.plan.as_ref()) else { return };
         let secret = &self.desk.inner.secret;
-        let shares = desired(&Overlay, record.id, &record.document, plan, saga, record.traceparent.as_deref(), |leg| {
+        let document = self.desk.sized(&record.document);
+        let shares = desired(&Overlay, record.id, &document, plan, saga, record.traceparent.as_deref(), |leg| {
             secret.leg(record.id, saga.generation, leg)
         });
         self.desk.inner.hub.lock().set_share(record.id, shares, stamp, saga.points());

@@ -70,7 +70,7 @@ impl Trial<'_> {
         self.left.set(self.left.get().checked_sub(1)?);
         let request = Request { order, ..self.request };
         let problem = Problem::new(view, net, request, self.policy, relax).ok()?;
-        let outcome = search::search(&problem, None);
+        let outcome = search::search(&problem, search::Aim::default());
         outcome.solution.as_ref().map(|s| read(&problem, s))
     }
 

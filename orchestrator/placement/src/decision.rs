@@ -61,7 +61,7 @@ pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &
             return answer(Err(wrong), Stats { nodes: 0, complete: true });
         }
     };
-    let outcome = search::search(&problem, None);
+    let outcome = search::search(&problem, search::Aim::default());
     let stats = Stats { nodes: outcome.opened, complete: outcome.complete };
     if let Some(plan) = answer::plan(&problem, &outcome) {
         return answer(Ok(plan), stats);

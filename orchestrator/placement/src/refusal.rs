@@ -6,7 +6,7 @@
 use crate::{
     policy::Request,
     problem::{Problem, Relax, Span, not_allowed},
-    search::{self, Outcome},
+    search::{self, Aim, Outcome},
     settle::Solution,
     stand,
 };
@@ -48,6 +48,9 @@ pub(crate) struct Question<'q, 'a> {
 
 type Left = fn(&mut Relax);
 
+/// Nodes of one question with constraints left aside.
+const NODES: u64 = 2_000;
+
 /// A constraint and the reason it stands for, in precedence.
 const CONSTRAINTS: [(ReasonKind, Left); 10] = [
     (ReasonKind::Jurisdiction, |r| r.path_jurisdiction = true),
@@ -73,7 +76,8 @@ impl<'a> Question<'_, 'a> {
 
     fn ask(&self, relax: Relax) -> (Rc<Problem<'a>>, Outcome) {
         let problem = self.relaxed.problem(relax);
-        let outcome = search::search(&problem, self.force);
+        let any = self.force.is_some();
+        let outcome = search::search(&problem, Aim { force: self.force, any, nodes: Some(NODES), ..Aim::default() });
         (problem, outcome)
     }
 
@@ -280,7 +284,9 @@ fn no_path(question: &Question) -> Reason {
         let base = question.base;
         let request = Request { order: &without, ..base.request };
         let problem = Problem::new(base.view, base.net, request, base.policy, relax);
-        if problem.is_ok_and(|p| search::search(&p, question.force).solution.is_some()) {
+        if problem.is_ok_and(|p| {
+            search::search(&p, Aim { force: question.force, any: true, ..Aim::default() }).solution.is_some()
+        }) {
             reason.flow = Some(index as u32);
             reason.needed = format!("a path from {} to {}", order.flows[index].from, order.flows[index].to);
             break;

@@ -25,11 +25,31 @@ pub(crate) struct Outcome {
     pub complete: bool,
 }
 
-/// The cheapest plan; with `force`, of those that use that site.
-pub(crate) fn search(problem: &Problem, force: Option<usize>) -> Outcome {
-    let mut best = Best { solution: None, nodes_left: problem.policy.node_budget, opened: 0, open: None };
-    for totals in Totals::new(problem) {
-        let forced: Vec<Option<(usize, usize)>> = match force {
+/// Which plans a search is after.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Aim<'t> {
+    /// Only plans that use this site.
+    pub force: Option<usize>,
+    /// Only plans with so many replicas of each component; without it a forced site is tried with the fewest.
+    pub totals: Option<&'t [u32]>,
+    /// Any plan will do: whether there is one is the question.
+    pub any: bool,
+    /// Fewer nodes than the policy allows.
+    pub nodes: Option<u64>,
+}
+
+/// The cheapest plan.
+pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
+    let nodes = problem.policy.node_budget;
+    let nodes_left = aim.nodes.map_or(nodes, |n| n.min(nodes));
+    let mut best = Best { solution: None, nodes_left, opened: 0, open: None, any: aim.any };
+    let totals: Box<dyn Iterator<Item = Vec<u32>>> = match (aim.totals, aim.force) {
+        (Some(totals), _) => Box::new(std::iter::once(totals.to_vec())),
+        (None, Some(_)) => Box::new(Totals::new(problem).take(1)),
+        (None, None) => Box::new(Totals::new(problem)),
+    };
+    for totals in totals {
+        let forced: Vec<Option<(usize, usize)>> = match aim.force {
             None => vec![None],
             Some(site) => (0..problem.parts.len()).map(|part| Some((part, site))).collect(),
         };
@@ -219,8 +239,8 @@ impl<'s, 'a> Search<'s, 'a> {
         if first.room >= left {
             return Some(least);
         }
-        // a forced part is not in order of cost
-        let sorted = self.force.is_none_or(|(p, _)| p != part);
+        // the stands at a forced site come first, whatever they cost
+        let sorted = self.force.is_none_or(|(p, site)| p != part || first.site != site);
         let (mut sum, mut rest) = (0_i128, left);
         for b in &list[index..] {
             let n = b.room.min(rest);

@@ -49,6 +49,8 @@ pub(crate) struct Best {
     pub opened: u64,
     /// The lowest bound of anything that was left unexplored.
     pub open: Option<i128>,
+    /// The first plan ends the search.
+    pub any: bool,
 }
 
 impl Best {
@@ -63,7 +65,7 @@ impl Best {
 
     /// Takes one node of the budget; what cannot be opened counts into the gap.
     pub fn open(&mut self, bound: i128) -> bool {
-        if self.nodes_left == 0 {
+        if self.nodes_left == 0 || (self.any && self.solution.is_some()) {
             self.leave(bound);
             return false;
         }

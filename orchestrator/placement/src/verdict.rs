@@ -6,10 +6,14 @@ use crate::{
     policy::{Policy, Request},
     problem::{Problem, Relax},
     refusal::{self, Question, Relaxed},
-    search, stand,
+    search::{self, Aim},
+    stand,
 };
 use rhumb_federation::View;
 use rhumb_model::{Cost, Plan, Reason, Verdict, refusal::VerdictKind};
+
+/// Nodes of the search for one site's cheapest plan: beyond them the difference given is the least that was found.
+const NODES: u64 = 5_000;
 
 pub(crate) fn verdicts(
     view: &View,
@@ -21,6 +25,9 @@ pub(crate) fn verdicts(
     let problem = Problem::new(view, net, *request, policy, Relax::default());
     let relaxed = problem.as_ref().ok().map(Relaxed::new);
     let plan = decision.plan();
+    // a site is no reason for more replicas
+    let totals: Option<Vec<u32>> =
+        plan.map(|p| p.components.iter().map(|c| c.assignments.iter().map(|a| a.replicas).sum()).collect());
     let verdict = |site: usize| -> Verdict {
         let name = view.sites[site].site.name.clone();
         let of = |verdict, reason| Verdict { site: name.clone(), verdict, delta_micros: None, reason, delta: None };
@@ -34,7 +41,8 @@ pub(crate) fn verdicts(
         if let Some(reason) = by_itself(view, request, site) {
             return of(VerdictKind::Refused, Some(reason));
         }
-        let forced = search::search(problem, Some(site));
+        let aim = Aim { force: Some(site), totals: totals.as_deref(), any: plan.is_none(), nodes: Some(NODES) };
+        let forced = search::search(problem, aim);
         if let (Some(plan), Some(solution)) = (plan, &forced.solution) {
             let delta = delta(plan, &solution.terms);
             return Verdict {

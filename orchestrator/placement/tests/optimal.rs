@@ -1,14 +1,15 @@
 //! `place` against a placer that tries everything, on federations small enough for that.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
+#![allow(clippy::only_used_in_recursion, clippy::needless_pass_by_value)] // the slow placer is plain recursion
 
 mod brute;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rhumb_federation::View;
-use rhumb_model::{FederationFile, Order, quantity::Bandwidth};
-use rhumb_placement::{Policy, Request, apply, audit, decide};
+use rhumb_model::{FederationFile, Order, ReasonKind, quantity::Bandwidth};
+use rhumb_placement::{Policy, Request, apply, audit, decide, place};
 use serde_json::{Value, json};
 
 const SUBMIT: &str = "2026-11-30T12:17:00Z";
@@ -81,6 +82,7 @@ fn federation() -> impl Strategy<Value = Value> {
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools)] // each turns one rule on
 struct OrderSpec {
     replicas: u32,
     count: u32,
@@ -222,7 +224,7 @@ fn policy() -> Policy {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_plan_is_the_cheapest_that_there_is(file in federation(), spec in order()) {
@@ -247,6 +249,82 @@ proptest! {
             }
             (Err(reasons), None) => prop_assert!(!reasons.is_empty()),
             (found, expected) => prop_assert!(false, "{:?}\n{:?}", found, expected),
+        }
+    }
+
+    #[test]
+    fn what_other_sites_would_cost_is_what_they_would_cost(file in federation(), spec in order()) {
+        let file = FederationFile::read(&file.to_string()).unwrap();
+        let view = View::from_file(&file).unwrap();
+        let order = Order::read(&document(&spec).to_string()).unwrap();
+        let submit: Timestamp = SUBMIT.parse().unwrap();
+        let policy = Policy { counterfactuals: 0, ..policy() };
+        let decision = place(&view, &Request::new(&order, submit), &policy);
+        if let Some(plan) = decision.plan() {
+            let totals: Vec<u32> = plan.components.iter().map(|c| c.assignments.iter().map(|a| a.replicas).sum()).collect();
+            for (site, verdict) in decision.sites.iter().enumerate() {
+                let best = brute::best_using(&view, &order, submit, policy.staging_max.kbps(), &totals, site);
+                let expected = best.map(|b| b.total - i128::from(plan.cost.total_micros));
+                prop_assert_eq!(verdict.delta_micros.map(i128::from), expected, "{:?}\n{:?}", verdict, plan);
+                prop_assert_eq!(verdict.reason.is_none(), expected.is_some());
+                prop_assert_eq!(verdict.delta.map(|d| d.total_micros), verdict.delta_micros.filter(|_| verdict.delta.is_some()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_that_ends_early_says_how_far_it_may_be_off(file in federation(), spec in order(), nodes in 1_u64..12) {
+        let file = FederationFile::read(&file.to_string()).unwrap();
+        let view = View::from_file(&file).unwrap();
+        let order = Order::read(&document(&spec).to_string()).unwrap();
+        let submit: Timestamp = SUBMIT.parse().unwrap();
+        let policy = Policy { node_budget: nodes, ..policy() };
+        let request = Request::new(&order, submit);
+        let decision = decide(&view, &request, &policy);
+        let best = brute::best(&view, &order, submit, policy.staging_max.kbps());
+        match (&decision.outcome, best) {
+            (Ok(plan), Some(best)) => {
+                prop_assert!(i128::from(plan.lower_bound_micros) <= best.total, "{:?}\n{:?}", plan, best);
+                prop_assert!(best.total <= i128::from(plan.cost.total_micros));
+                prop_assert_eq!(audit(plan, &request, &view, &policy), vec![]);
+            }
+            (Ok(plan), None) => prop_assert!(false, "{:?}", plan),
+            // a plan that was not found is not denied
+            (Err(reasons), Some(_)) => prop_assert!(reasons.iter().any(|r| r.reason == ReasonKind::SearchLimit), "{:?}", reasons),
+            (Err(_), None) => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_change_that_would_help_does(file in federation(), spec in order()) {
+        let file = FederationFile::read(&file.to_string()).unwrap();
+        let view = View::from_file(&file).unwrap();
+        let document = document(&spec);
+        let order = Order::read(&document.to_string()).unwrap();
+        let submit: Timestamp = SUBMIT.parse().unwrap();
+        let decision = place(&view, &Request::new(&order, submit), &policy());
+        for change in &decision.would_fit_if {
+            // the pointer is made good in the document itself, where it says plainly what to write
+            let mut document = document.clone();
+            let value = match change.pointer.as_str() {
+                p if p.ends_with("/count") || p.contains("/replicas") || p.ends_with("/max_sites") => json!(change.to.parse::<u32>().unwrap()),
+                p if p.ends_with("/models") || p.ends_with("/jurisdictions") => match change.to.as_str() {
+                    "any" => json!([]),
+                    list => json!(list.split(", ").collect::<Vec<_>>()),
+                },
+                p if p.ends_with("/deadline") || p.ends_with("/budget") || p.ends_with("/max_latency") || p.ends_with("/rate") || p.ends_with("/volume") => json!(change.to),
+                p if p.ends_with("/encrypted") || p.ends_with("/copy") => json!(false),
+                _ => continue,
+            };
+            let Some(slot) = document.pointer_mut(&change.pointer) else { continue };
+            *slot = value;
+            let changed = Order::read(&document.to_string()).unwrap();
+            let found = decide(&view, &Request::new(&changed, submit), &policy());
+            prop_assert_eq!(found.plan().map(|p| p.cost.total_micros), Some(change.cost_micros), "{:?}", change);
         }
     }
 }

@@ -68,10 +68,11 @@ struct Stepper {
     settled: bool,
 }
 
-/// The state after `event`. `next` stamps the desired state that follows if it changes.
+/// The state after `event`. `next` stamps the desired state that follows if it changes; under an older epoch than that of
+/// the state nothing is done, as whoever led then leads no more.
 pub fn step(before: &Saga, event: Event, now: Timestamp, next: Stamp) -> Step {
     let mut s = Stepper { saga: before.clone(), notes: Vec::new(), now, next, desired_changed: false, settled: false };
-    if before.phase != Phase::Settling {
+    if before.phase != Phase::Settling && next.epoch >= before.barrier.epoch {
         s.take_over();
         match event {
             Event::Report { point, seen, assignments, routes } => s.report(&point, seen, &assignments, &routes),

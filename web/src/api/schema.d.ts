@@ -4,6 +4,125 @@
  */
 
 export interface paths {
+    "/agent/v1/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** One call for everything: the agent's report in, its desired state out. */
+        post: operations["sync"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/healthz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The process is alive. */
+        get: operations["healthz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Prometheus text format. */
+        get: operations["metrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/readyz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** It can take orders: storage answers. */
+        get: operations["readyz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Checks the invariants on the live system. */
+        get: operations["audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/sites/{name}/{action}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** `drain`: nothing new starts at the site. `undrain`: it takes work again. */
+        post: operations["drain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes a token for a tenant or for the agent of a point. */
+        post: operations["create_token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/datasets": {
         parameters: {
             query?: never;
@@ -11,8 +130,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Datasets and where their copies are */
-        get: operations["listDatasets"];
+        get: operations["datasets"];
         put?: never;
         post?: never;
         delete?: never;
@@ -28,8 +146,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Server-sent events: order, site, link, route */
-        get: operations["streamEvents"];
+        /** `order`, `site` and `link` events; `event` carries an order's history, whose number is the stream's id. */
+        get: operations["stream"];
         put?: never;
         post?: never;
         delete?: never;
@@ -45,8 +163,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Directed links, configured and measured */
-        get: operations["listLinks"];
+        /** Configured figures beside measured ones. */
+        get: operations["links"];
         put?: never;
         post?: never;
         delete?: never;
@@ -62,8 +180,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One link */
-        get: operations["getLink"];
+        get: operations["link"];
         put?: never;
         post?: never;
         delete?: never;
@@ -79,8 +196,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Utilisation, queue time, completion time, cost */
-        get: operations["getFourMetrics"];
+        /** Over the caller's last 100 completed orders, a few seconds old at most; utilisation is the federation's. */
+        get: operations["four"];
         put?: never;
         post?: never;
         delete?: never;
@@ -96,11 +213,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Orders, newest first */
-        get: operations["listOrders"];
+        /** Orders of the caller's tenant, newest first. */
+        get: operations["list"];
         put?: never;
-        /** Order from a document or a quote */
-        post: operations["createOrder"];
+        /** Orders work: an order document, or `{"quote_id": ...}`. The answer comes as soon as the order is durable. */
+        post: operations["create"];
         delete?: never;
         options?: never;
         head?: never;
@@ -114,15 +231,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One order */
-        get: operations["getOrder"];
+        get: operations["get"];
         put?: never;
         post?: never;
-        /** Cancel an order */
-        delete: operations["cancelOrder"];
+        /** Cancels: 200 where nothing had begun, 202 while what runs is being stopped. */
+        delete: operations["cancel"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** Amending rate, delay bound or replicas of a live order is not offered yet. */
+        patch: operations["amend"];
         trace?: never;
     };
     "/v1/orders/{id}/events": {
@@ -132,8 +249,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to the order */
-        get: operations["listOrderEvents"];
+        /** The order's history. */
+        get: operations["history"];
         put?: never;
         post?: never;
         delete?: never;
@@ -149,8 +266,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Why the order stands where it stands */
-        get: operations["explainOrder"];
+        /** Why the order is where it is: chosen, dearer and refused sites, and what would change the answer. */
+        get: operations["explain"];
         put?: never;
         post?: never;
         delete?: never;
@@ -166,8 +283,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the order's processes wrote */
-        get: operations["getOrderLogs"];
+        /** Output of the order's replicas as it arrived; `after` counts bytes of text. */
+        get: operations["logs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -183,8 +300,25 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What was used and what it costs */
-        get: operations["getOrderUsage"];
+        /** The bill by item. */
+        get: operations["usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/paths": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The cheapest path under the bounds, or why there is none. */
+        get: operations["paths"];
         put?: never;
         post?: never;
         delete?: never;
@@ -202,8 +336,8 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Price an order document */
-        post: operations["createQuote"];
+        /** Asks for a price, a place and a path. A binding quote holds them until it expires. */
+        post: operations["create"];
         delete?: never;
         options?: never;
         head?: never;
@@ -217,11 +351,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        get: operations["get"];
         put?: never;
         post?: never;
-        /** Give back what the quote holds */
-        delete: operations["endQuote"];
+        /** Gives back what the quote holds. */
+        delete: operations["end"];
         options?: never;
         head?: never;
         patch?: never;
@@ -234,8 +368,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where users are */
-        get: operations["listRegions"];
+        get: operations["regions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -251,8 +384,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Live routes */
-        get: operations["listRoutes"];
+        /** Routes of the caller's orders, hop by hop; youngest order first. */
+        get: operations["live_routes"];
         put?: never;
         post?: never;
         delete?: never;
@@ -268,8 +401,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Sites */
-        get: operations["listSites"];
+        get: operations["sites"];
         put?: never;
         post?: never;
         delete?: never;
@@ -285,8 +417,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One site */
-        get: operations["getSite"];
+        get: operations["site"];
         put?: never;
         post?: never;
         delete?: never;
@@ -302,8 +433,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Transit points */
-        get: operations["listTransit"];
+        get: operations["transit"];
         put?: never;
         post?: never;
         delete?: never;
@@ -316,321 +446,480 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        AcceleratorCount: {
-            /** Format: int64 */
-            free: number;
-            model: string;
-            /** Format: int64 */
-            total: number;
-        };
-        Assignment: {
-            /** Format: int64 */
-            devices_per_replica: number;
-            model: string | null;
-            /** Format: int64 */
-            replicas: number;
-            site: string;
-        };
-        Change: {
-            /** Format: int64 */
-            cost_micros?: number | null;
-            /** @description present value */
-            from?: unknown;
-            pointer: string;
-            /** @description value that would fit */
-            to?: unknown;
-        };
-        ComponentPlan: {
-            assignments: components["schemas"]["Assignment"][];
-            name: string;
-        };
-        Cost: {
-            /** Format: int64 */
-            compute_micros: number;
-            currency: string;
-            /** Format: int64 */
-            fragmentation_micros: number;
-            /** Format: int64 */
-            lateness_micros: number;
-            /** Format: int64 */
-            path_micros: number;
-            /** Format: int64 */
-            time_micros: number;
-            /** Format: int64 */
-            total_micros: number;
-            /** Format: int64 */
-            transfer_micros: number;
-        };
-        Dataset: {
+        /** @enum {string} */
+        BearerKind: "tenant" | "agent";
+        DatasetView: {
             at: string[];
             name: string;
             /** Format: int64 */
             size_bytes: number;
         };
-        DatasetList: {
-            items: components["schemas"]["Dataset"][];
-            next?: string | null;
-        };
-        Device: {
+        DeviceView: {
             health: string;
-            /** Format: int64 */
+            /** Format: int32 */
             index: number;
-            /** Format: int64 */
-            island: number | null;
+            /** Format: int32 */
+            island?: number | null;
             /** Format: int64 */
             memory_bytes: number;
             model: string;
-            order: string | null;
-            /** Format: int64 */
+            /** @description The order or quote that holds it. */
+            order?: string | null;
+            /**
+             * Format: int32
+             * @description Thousandths held.
+             */
             share: number;
         };
-        Explanation: {
-            attention?: string | null;
-            cost?: components["schemas"]["Cost"] | null;
+        EventView: {
             /** Format: date-time */
-            created: string;
+            at: string;
+            detail: Record<string, never>;
+            kind: string;
+            message: string;
+            /**
+             * Format: int64
+             * @description Position in the order's history, from 1 without gaps.
+             */
+            number: number;
+            order: string;
+            phase?: string | null;
             /** Format: int64 */
-            generation: number;
-            id: string;
-            name: string;
-            /** Format: int64 */
-            observed_age_ms?: number | null;
-            phase?: components["schemas"]["Phase"] | null;
-            plan?: components["schemas"]["Plan"] | null;
-            quote_id?: string | null;
-            reasons: components["schemas"]["Reason"][];
-            sites: components["schemas"]["Verdict"][];
-            stale: boolean;
-            state: components["schemas"]["OrderState"];
-            tenant: string;
-            /** Format: date-time */
-            updated: string;
-            /** @description metered so far */
-            usage?: unknown;
-            would_fit_if?: components["schemas"]["Change"][];
+            seq: number;
         };
-        FourMetrics: {
-            /** Format: int64 */
-            accelerators_held?: number;
-            /** Format: int64 */
-            accelerators_total?: number;
+        ExplainView: components["schemas"]["OrderView"] & {
+            /** @description The instant that the decision was made as of. */
+            decided_at?: string | null;
+            sites: Record<string, never>[];
+            /** @description The view it was made on, as a federation file; only where asked for. */
+            view?: Record<string, never> | null;
+            would_fit_if: Record<string, never>[];
+        };
+        FieldProblem: {
+            /** @description JSON pointer into the body. */
+            pointer: string;
+            reason: string;
+        };
+        /** @description Utilisation, queueing, completion, cost per accelerator-hour. */
+        FourView: {
+            /** Format: int32 */
+            accelerators_held: number;
+            /** Format: int32 */
+            accelerators_total: number;
+            /** Format: double */
             completion_s_mean?: number | null;
             /** Format: int64 */
             cost_per_accelerator_hour_micros?: number | null;
             currency: string;
-            /** Format: int64 */
-            orders?: number;
+            /**
+             * Format: int32
+             * @description How many ended orders the means are of.
+             */
+            orders: number;
+            /** Format: double */
             queue_s_mean?: number | null;
+            /** Format: double */
             utilisation_pct: number;
         };
-        Hop: {
+        HopView: {
             /** Format: int64 */
             bytes: number;
             point: string;
         };
-        Leg: {
-            /** Format: int64 */
-            demand_mrps: number;
-            /** Format: int64 */
-            flow: number;
-            from: string;
-            from_site: string;
-            /** Format: int64 */
-            latency_us: number;
-            path: string[];
-            /** Format: int64 */
-            rate_kbps: number;
-            to: string;
-            to_site: string;
-            /** Format: int64 */
-            volume_bytes: number;
-        };
-        Link: {
-            /** Format: int64 */
+        LinkView: {
+            /**
+             * Format: int64
+             * @description Of the last reply to a probe.
+             */
             age_ms?: number | null;
-            /** Format: int64 */
-            available_kbps?: number | null;
+            /**
+             * Format: int64
+             * @description Capacity less what is reserved.
+             */
+            available_kbps: number;
             /** Format: int64 */
             capacity_kbps: number;
             /** Format: int64 */
             configured_latency_us: number;
-            encrypted?: boolean;
+            encrypted: boolean;
+            /** @description The figures are configured ones: no agent at an end, or not measured yet. */
             estimated: boolean;
             from: string;
             id: string;
             /** Format: int64 */
             jitter_us?: number | null;
-            jurisdictions?: string[];
-            /** Format: int64 */
+            jurisdictions: string[];
+            /**
+             * Format: int64
+             * @description Measured: half the RTT p50.
+             */
             latency_us?: number | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Of the window, this direction.
+             */
             loss_ppm?: number | null;
             /** Format: int64 */
-            per_gb_micros?: number;
+            per_gb_micros: number;
             /** Format: int64 */
-            per_mbps_hour_micros?: number;
+            per_mbps_hour_micros: number;
             provider?: string | null;
             /** Format: int64 */
             reserved_kbps: number;
-            rtt_us?: components["schemas"]["Rtt"] | null;
+            rtt_us?: components["schemas"]["RttView"] | null;
             stale: boolean;
             to: string;
         };
-        LinkList: {
-            items: components["schemas"]["Link"][];
+        /** @description A page of a list. */
+        List_DatasetView: {
+            items: {
+                at: string[];
+                name: string;
+                /** Format: int64 */
+                size_bytes: number;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
             next?: string | null;
         };
-        LogChunk: {
+        /** @description A page of a list. */
+        List_EventView: {
+            items: {
+                /** Format: date-time */
+                at: string;
+                detail: Record<string, never>;
+                kind: string;
+                message: string;
+                /**
+                 * Format: int64
+                 * @description Position in the order's history, from 1 without gaps.
+                 */
+                number: number;
+                order: string;
+                phase?: string | null;
+                /** Format: int64 */
+                seq: number;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
+        List_LinkView: {
+            items: {
+                /**
+                 * Format: int64
+                 * @description Of the last reply to a probe.
+                 */
+                age_ms?: number | null;
+                /**
+                 * Format: int64
+                 * @description Capacity less what is reserved.
+                 */
+                available_kbps: number;
+                /** Format: int64 */
+                capacity_kbps: number;
+                /** Format: int64 */
+                configured_latency_us: number;
+                encrypted: boolean;
+                /** @description The figures are configured ones: no agent at an end, or not measured yet. */
+                estimated: boolean;
+                from: string;
+                id: string;
+                /** Format: int64 */
+                jitter_us?: number | null;
+                jurisdictions: string[];
+                /**
+                 * Format: int64
+                 * @description Measured: half the RTT p50.
+                 */
+                latency_us?: number | null;
+                /**
+                 * Format: int64
+                 * @description Of the window, this direction.
+                 */
+                loss_ppm?: number | null;
+                /** Format: int64 */
+                per_gb_micros: number;
+                /** Format: int64 */
+                per_mbps_hour_micros: number;
+                provider?: string | null;
+                /** Format: int64 */
+                reserved_kbps: number;
+                rtt_us?: components["schemas"]["RttView"] | null;
+                stale: boolean;
+                to: string;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
+        List_LogView: {
+            items: {
+                component: string;
+                /** Format: int64 */
+                generation: number;
+                /** Format: int64 */
+                offset: number;
+                /** Format: int32 */
+                replica: number;
+                text: string;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
+        List_OrderView: {
+            items: {
+                /** @description What a person should look at. */
+                attention?: string | null;
+                class: string;
+                cost?: Record<string, never> | null;
+                /** Format: date-time */
+                created: string;
+                /** Format: int64 */
+                generation: number;
+                id: string;
+                name: string;
+                /**
+                 * Format: int64
+                 * @description Age of the oldest report that the state rests on; absent while nothing runs.
+                 */
+                observed_age_ms?: number | null;
+                phase?: string | null;
+                plan?: Record<string, never> | null;
+                quote_id?: string | null;
+                reasons: Record<string, never>[];
+                stale: boolean;
+                state: string;
+                tenant: string;
+                /** Format: date-time */
+                updated: string;
+                usage?: components["schemas"]["UsageTotals"] | null;
+                /** Format: int64 */
+                version: number;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
+        List_RegionView: {
+            items: {
+                /** Format: int64 */
+                access_us: number;
+                at: string;
+                name: string;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
+        List_RouteView: {
+            items: {
+                encrypted: boolean;
+                /** Format: int32 */
+                flow: number;
+                from: string;
+                /** Format: int64 */
+                generation: number;
+                /** @description Payload bytes seen at each point, in path order. */
+                hops: components["schemas"]["HopView"][];
+                /** Format: int32 */
+                leg: number;
+                order: string;
+                order_name: string;
+                path: string[];
+                provider: string;
+                /** Format: int64 */
+                rate_kbps: number;
+                state: string;
+                to: string;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
+        List_SiteView: {
+            items: {
+                accelerators: components["schemas"]["ModelCount"][];
+                jurisdiction?: string | null;
+                labels: string[];
+                /**
+                 * Format: int64
+                 * @description Millionths of a degree.
+                 */
+                lat_micro?: number | null;
+                /** Format: int64 */
+                lon_micro?: number | null;
+                name: string;
+                nodes: components["schemas"]["NodeView"][];
+                /** Format: int64 */
+                observed_age_ms?: number | null;
+                place?: Record<string, never> | null;
+                prices: components["schemas"]["PriceView"];
+                stale: boolean;
+                state: string;
+                tier: string;
+                /** Format: int32 */
+                unmanaged: number;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
+        List_TransitView: {
+            items: {
+                jurisdiction?: string | null;
+                /** Format: int64 */
+                lat_micro?: number | null;
+                /** Format: int64 */
+                lon_micro?: number | null;
+                name: string;
+                /** Format: int64 */
+                observed_age_ms?: number | null;
+                place?: Record<string, never> | null;
+                relay: boolean;
+                stale: boolean;
+                state: string;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        LogView: {
             component: string;
             /** Format: int64 */
             generation: number;
             /** Format: int64 */
             offset: number;
-            /** Format: int64 */
+            /** Format: int32 */
             replica: number;
             text: string;
         };
-        LogChunkList: {
-            items: components["schemas"]["LogChunk"][];
-            next?: string | null;
+        ModelCount: {
+            /** Format: int32 */
+            free: number;
+            model: string;
+            /** Format: int32 */
+            total: number;
         };
-        Node: {
+        NodeView: {
             /** Format: int64 */
             cpu_milli_free: number;
             /** Format: int64 */
             cpu_milli_total: number;
-            devices: components["schemas"]["Device"][];
+            devices: components["schemas"]["DeviceView"][];
             /** Format: int64 */
             memory_bytes_free: number;
             /** Format: int64 */
             memory_bytes_total: number;
             name: string;
         };
-        Order: {
+        OrderView: {
+            /** @description What a person should look at. */
             attention?: string | null;
-            cost?: components["schemas"]["Cost"] | null;
+            class: string;
+            cost?: Record<string, never> | null;
             /** Format: date-time */
             created: string;
             /** Format: int64 */
             generation: number;
             id: string;
             name: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Age of the oldest report that the state rests on; absent while nothing runs.
+             */
             observed_age_ms?: number | null;
-            phase?: components["schemas"]["Phase"] | null;
-            plan?: components["schemas"]["Plan"] | null;
+            phase?: string | null;
+            plan?: Record<string, never> | null;
             quote_id?: string | null;
-            reasons: components["schemas"]["Reason"][];
+            reasons: Record<string, never>[];
             stale: boolean;
-            state: components["schemas"]["OrderState"];
+            state: string;
             tenant: string;
             /** Format: date-time */
             updated: string;
-            /** @description metered so far */
-            usage?: unknown;
+            usage?: components["schemas"]["UsageTotals"] | null;
+            /** Format: int64 */
+            version: number;
         };
-        OrderEvent: {
-            /** Format: date-time */
-            at: string;
-            detail?: {
-                [key: string]: unknown;
+        PathView: {
+            currency: string;
+            /** Format: int64 */
+            free_kbps: number;
+            from: string;
+            /** Format: int64 */
+            latency_us: number;
+            /** @description Link ids in order; empty for the same point. */
+            path: string[];
+            /** Format: int64 */
+            path_micros_per_hour: number;
+            points: string[];
+            to: string;
+            /**
+             * Format: int64
+             * @description For the volume asked, and for one hour at the rate asked.
+             */
+            transfer_micros: number;
+        };
+        PriceView: {
+            /** Format: int64 */
+            cpu_micros: number;
+            currency: string;
+            /** @description Micro-units per device-hour, before windows. */
+            devices: {
+                [key: string]: number;
             };
-            kind: string;
-            message: string;
-            phase?: components["schemas"]["Phase"] | null;
+            /**
+             * Format: double
+             * @description Factor of the price window that is open now.
+             */
+            factor_now: number;
             /** Format: int64 */
-            seq: number;
-        };
-        OrderEventList: {
-            items: components["schemas"]["OrderEvent"][];
-            next?: string | null;
-        };
-        OrderList: {
-            items: components["schemas"]["Order"][];
-            next?: string | null;
-        };
-        /** @enum {string} */
-        OrderState: "acknowledged" | "rejected" | "pending" | "held" | "inProgress" | "completed" | "partial" | "failed" | "cancelling" | "cancelled";
-        /** @enum {string} */
-        Phase: "reserving" | "holding" | "routing" | "staging" | "starting" | "running" | "stopping" | "unrouting" | "releasing" | "settling";
-        Place: {
-            lat: number;
-            lon: number;
-        };
-        Plan: {
-            components: components["schemas"]["ComponentPlan"][];
-            cost: components["schemas"]["Cost"];
-            /** Format: date-time */
-            finish: string;
-            flows: components["schemas"]["Leg"][];
-            /** Format: int64 */
-            gap_ppm: number;
-            /** Format: int64 */
-            lower_bound_micros: number;
-            proven_optimal: boolean;
-            /** Format: date-time */
-            start: string;
+            memory_gib_micros: number;
         };
         Problem: {
-            detail?: string;
-            errors?: {
-                pointer: string;
-                reason: string;
-            }[];
-            refusals?: {
-                free?: unknown;
-                needed?: unknown;
-                reason: string;
-                site?: string | null;
-                would_fit_if?: unknown;
-            }[];
-            /** Format: int64 */
-            status?: number;
+            detail: string;
+            errors?: components["schemas"]["FieldProblem"][];
+            refusals?: Record<string, never>[];
+            /** Format: int32 */
+            status: number;
             title: string;
-            type?: string;
+            /** @description A stable identifier of the kind, `https://rhumb.invalid/problems/KIND`. */
+            type: string;
         };
-        Quote: {
-            binding?: boolean;
+        QuoteView: {
+            /** @description It holds devices and link capacity until then. */
+            binding: boolean;
             /** Format: date-time */
-            expires?: string;
+            created: string;
+            /** @description Expired, given back or ordered. */
+            ended: boolean;
+            /** Format: date-time */
+            expires: string;
             id: string;
-            /** @enum {string} */
-            outcome: "plan" | "refusal";
-            plan?: components["schemas"]["Plan"] | null;
-            reasons?: components["schemas"]["Reason"][];
-            sites?: components["schemas"]["Verdict"][];
-            would_fit_if?: components["schemas"]["Change"][];
+            order_id?: string | null;
+            /** @description `plan` or `refusal`. */
+            outcome: string;
+            plan?: Record<string, never> | null;
+            reasons?: Record<string, never>[];
+            sites: Record<string, never>[];
+            would_fit_if?: Record<string, never>[];
         };
-        Reason: {
-            component?: string | null;
-            /** @description index or name of the flow in the order */
-            flow?: unknown;
-            /** @description what was free: text with its unit */
-            free?: unknown;
-            /** @description what was needed: text with its unit */
-            needed?: unknown;
-            reason: string;
-            site?: string | null;
-        };
-        Region: {
+        RegionView: {
             /** Format: int64 */
             access_us: number;
             at: string;
             name: string;
         };
-        RegionList: {
-            items: components["schemas"]["Region"][];
-            next?: string | null;
-        };
-        Route: {
+        RouteView: {
             encrypted: boolean;
-            /** Format: int64 */
+            /** Format: int32 */
             flow: number;
             from: string;
             /** Format: int64 */
             generation: number;
-            hops: components["schemas"]["Hop"][];
-            /** Format: int64 */
+            /** @description Payload bytes seen at each point, in path order. */
+            hops: components["schemas"]["HopView"][];
+            /** Format: int32 */
             leg: number;
             order: string;
             order_name: string;
@@ -638,15 +927,10 @@ export interface components {
             provider: string;
             /** Format: int64 */
             rate_kbps: number;
-            /** @enum {string} */
-            state: "building" | "active" | "degraded" | "moving" | "terminating" | "terminated" | "failed";
+            state: string;
             to: string;
         };
-        RouteList: {
-            items: components["schemas"]["Route"][];
-            next?: string | null;
-        };
-        Rtt: {
+        RttView: {
             /** Format: int64 */
             min: number;
             /** Format: int64 */
@@ -654,72 +938,88 @@ export interface components {
             /** Format: int64 */
             p95: number;
         };
-        Site: {
-            accelerators: components["schemas"]["AcceleratorCount"][];
-            jurisdiction: string | null;
+        SiteView: {
+            accelerators: components["schemas"]["ModelCount"][];
+            jurisdiction?: string | null;
             labels: string[];
+            /**
+             * Format: int64
+             * @description Millionths of a degree.
+             */
+            lat_micro?: number | null;
             /** Format: int64 */
-            lat_micro: number;
-            /** Format: int64 */
-            lon_micro: number;
+            lon_micro?: number | null;
             name: string;
-            nodes: components["schemas"]["Node"][];
+            nodes: components["schemas"]["NodeView"][];
             /** Format: int64 */
-            observed_age_ms: number | null;
-            place: components["schemas"]["Place"];
-            prices: components["schemas"]["SitePrices"];
+            observed_age_ms?: number | null;
+            place?: Record<string, never> | null;
+            prices: components["schemas"]["PriceView"];
             stale: boolean;
-            /** @enum {string} */
-            state: "ready" | "draining" | "lost" | "never_seen";
-            /** @enum {string} */
-            tier: "core" | "cloud" | "edge" | "device";
+            state: string;
+            tier: string;
+            /** Format: int32 */
+            unmanaged: number;
         };
-        SiteList: {
-            items: components["schemas"]["Site"][];
-            next?: string | null;
+        TokenRequest: {
+            /**
+             * Format: date-time
+             * @description RFC 3339; absent: it does not end.
+             */
+            expires?: string | null;
+            kind: components["schemas"]["BearerKind"];
+            /** @description Tenant, or the point that the agent is. */
+            subject: string;
         };
-        SitePrices: {
-            currency: string;
-            devices: {
-                [key: string]: number;
-            };
+        TokenView: {
+            /** Format: date-time */
+            expires?: string | null;
+            kind: components["schemas"]["BearerKind"];
+            subject: string;
+            /** @description Shown this once; only its hash is kept. */
+            token: string;
         };
-        Transit: {
-            jurisdiction: string | null;
+        TransitView: {
+            jurisdiction?: string | null;
+            /** Format: int64 */
+            lat_micro?: number | null;
+            /** Format: int64 */
+            lon_micro?: number | null;
             name: string;
             /** Format: int64 */
-            observed_age_ms: number | null;
-            place: components["schemas"]["Place"];
+            observed_age_ms?: number | null;
+            place?: Record<string, never> | null;
             relay: boolean;
             stale: boolean;
+            state: string;
         };
-        TransitList: {
-            items: components["schemas"]["Transit"][];
-            next?: string | null;
-        };
-        Usage: {
-            currency?: string;
-            items: components["schemas"]["UsageItem"][];
-            /** Format: int64 */
-            total_micros?: number;
-        };
+        /** @description Sum of one kind at one site or link. */
         UsageItem: {
             /** Format: int64 */
             cost_micros: number;
-            /** @enum {string} */
-            kind: "accelerator_seconds" | "cpu_seconds" | "gb_moved" | "mbps_hours";
+            kind: string;
             link?: string | null;
+            /** Format: double */
             quantity: number;
             site?: string | null;
         };
-        Verdict: {
-            delta?: components["schemas"]["Cost"] | null;
+        UsageTotals: {
+            /** Format: double */
+            accelerator_seconds: number;
             /** Format: int64 */
-            delta_micros?: number | null;
-            reason?: components["schemas"]["Reason"] | null;
-            site: string;
-            /** @enum {string} */
-            verdict: "chosen" | "dearer" | "refused";
+            cost_micros: number;
+            /** Format: double */
+            cpu_seconds: number;
+            /** Format: double */
+            gb_moved: number;
+            /** Format: double */
+            mbps_hours: number;
+        };
+        UsageView: {
+            currency: string;
+            items: components["schemas"]["UsageItem"][];
+            /** Format: int64 */
+            total_micros: number;
         };
     };
     responses: never;
@@ -730,7 +1030,54 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    listDatasets: {
+    sync: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    healthz: {
         parameters: {
             query?: never;
             header?: never;
@@ -739,38 +1086,255 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Datasets and where their copies are */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DatasetList"];
-                };
-            };
-            /** @description problem details */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "text/plain": string;
                 };
             };
         };
     };
-    streamEvents: {
+    metrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    readyz: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    audit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    drain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description drain or undrain */
+                action: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_token: {
         parameters: {
             query?: never;
             header?: {
-                "Last-Event-ID"?: string;
+                /** @description The same key again is refused: a token is shown once */
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TokenRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    datasets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_DatasetView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stream: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Resume after this event */
+                "Last-Event-ID"?: string | null;
             };
             path?: never;
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Server-sent events: order, site, link, route */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -779,18 +1343,33 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description problem details */
-            default: {
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    listLinks: {
+    links: {
         parameters: {
             query?: never;
             header?: never;
@@ -799,27 +1378,25 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Directed links, configured and measured */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LinkList"];
+                    "application/json": components["schemas"]["List_LinkView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    getLink: {
+    link: {
         parameters: {
             query?: never;
             header?: never;
@@ -830,27 +1407,33 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description One link */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Link"];
+                    "application/json": components["schemas"]["LinkView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    getFourMetrics: {
+    four: {
         parameters: {
             query?: never;
             header?: never;
@@ -859,97 +1442,151 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Utilisation, queue time, completion time, cost */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FourMetrics"];
+                    "application/json": components["schemas"]["FourView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    listOrders: {
+    list: {
         parameters: {
-            query?: {
-                cursor?: string;
-                limit?: string;
-                state?: string;
-            };
+            query?: never;
             header?: never;
-            path?: never;
+            path: {
+                /** @description `next` of the page before. */
+                cursor: string | null;
+                /** @description 1 to 200, default 50. */
+                limit: number | null;
+                name: string | null;
+                /** @description One state, or several with commas. */
+                state: string | null;
+            };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Orders, newest first */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OrderList"];
+                    "application/json": components["schemas"]["List_OrderView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    createOrder: {
+    create: {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @description The same key gives the same order */
+                "Idempotency-Key"?: string | null;
             };
             path?: never;
             cookie?: never;
         };
+        /** @description Order document (JSON or YAML), or {"quote_id": ID} */
         requestBody: {
             content: {
-                "application/json": {
-                    [key: string]: unknown;
-                };
+                "application/json": Record<string, never>;
             };
         };
         responses: {
-            /** @description Order from a document or a quote */
             201: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Order"];
+                    "application/json": components["schemas"]["OrderView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    getOrder: {
+    get: {
         parameters: {
             query?: never;
             header?: never;
@@ -960,227 +1597,430 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description One order */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Order"];
+                    "application/json": components["schemas"]["OrderView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    cancelOrder: {
-        parameters: {
-            query?: never;
-            header?: {
-                "If-Match"?: string;
-            };
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Cancel an order */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Order"];
-                };
-            };
-            /** @description problem details */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    listOrderEvents: {
-        parameters: {
-            query?: {
-                cursor?: string;
-                limit?: string;
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description What happened to the order */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["OrderEventList"];
-                };
-            };
-            /** @description problem details */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    explainOrder: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Why the order stands where it stands */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Explanation"];
-                };
-            };
-            /** @description problem details */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    getOrderLogs: {
-        parameters: {
-            query?: {
-                cursor?: string;
-                limit?: string;
-            };
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description What the order's processes wrote */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["LogChunkList"];
-                };
-            };
-            /** @description problem details */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    getOrderUsage: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description What was used and what it costs */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Usage"];
-                };
-            };
-            /** @description problem details */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    createQuote: {
+    cancel: {
         parameters: {
             query?: never;
             header?: {
-                "Idempotency-Key"?: string;
+                /** @description Only the order as it was with this ETag */
+                "If-Match"?: string | null;
             };
-            path?: never;
+            path: {
+                id: string;
+            };
             cookie?: never;
         };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrderView"];
+                };
+            };
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrderView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    amend: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    history: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Only what came after this number. */
+                after: number;
+                id: string;
+                limit: number | null;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_EventView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    explain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                /** @description With the view that the decision was made on, as a federation file. */
+                view: boolean;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExplainView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    logs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Only what came after this number. */
+                after: number;
+                id: string;
+                limit: number | null;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_LogView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    usage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    paths: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                from: string;
+                /** @description Volume to be moved, in 10^9 bytes. */
+                gb: number;
+                /** @description Upper bound of the one-way delay, such as `20ms`. */
+                max_latency: string | null;
+                /** @description Rate that the path must have free, in Mbit/s. */
+                mbps: number;
+                to: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PathView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key gives the same quote */
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                /** @description Decide, hold nothing. */
+                dry_run: boolean;
+                /** @description How long a binding quote holds, such as `5min`. */
+                hold: string | null;
+            };
+            cookie?: never;
+        };
+        /** @description Order document (JSON or YAML) */
         requestBody: {
             content: {
-                "application/json": {
-                    [key: string]: unknown;
-                };
+                "application/json": Record<string, never>;
             };
         };
         responses: {
-            /** @description Price an order document */
             201: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Quote"];
+                    "application/json": components["schemas"]["QuoteView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    endQuote: {
+    get: {
         parameters: {
             query?: never;
             header?: never;
@@ -1191,25 +2031,76 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Give back what the quote holds */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuoteView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    listRegions: {
+    regions: {
         parameters: {
             query?: never;
             header?: never;
@@ -1218,58 +2109,67 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Where users are */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RegionList"];
+                    "application/json": components["schemas"]["List_RegionView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    listRoutes: {
+    live_routes: {
         parameters: {
-            query?: {
-                all?: string;
-            };
+            query?: never;
             header?: never;
-            path?: never;
+            path: {
+                /** @description Also those of orders that have ended. */
+                all: boolean;
+                /** @description `next` of the page before. */
+                cursor: string | null;
+                /** @description Most orders that one page looks at: 1 to 200, default 200. */
+                limit: number | null;
+            };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Live routes */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RouteList"];
+                    "application/json": components["schemas"]["List_RouteView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    listSites: {
+    sites: {
         parameters: {
             query?: never;
             header?: never;
@@ -1278,27 +2178,25 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Sites */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SiteList"];
+                    "application/json": components["schemas"]["List_SiteView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    getSite: {
+    site: {
         parameters: {
             query?: never;
             header?: never;
@@ -1309,27 +2207,33 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description One site */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Site"];
+                    "application/json": components["schemas"]["SiteView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };
     };
-    listTransit: {
+    transit: {
         parameters: {
             query?: never;
             header?: never;
@@ -1338,22 +2242,20 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Transit points */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TransitList"];
+                    "application/json": components["schemas"]["List_TransitView"];
                 };
             };
-            /** @description problem details */
-            default: {
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["Problem"];
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
         };

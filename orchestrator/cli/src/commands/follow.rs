@@ -7,7 +7,7 @@ use crate::{
     output::{self, Format, Output, Paint},
     show::{clock, list, reason, text},
 };
-use rhumb_model::Span;
+use rhumb_model::{OrderState, Span};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ fn event_line(event: &Value, output: Output) -> String {
 /// What the replicas wrote; with `follow`, until the order has ended.
 pub async fn logs(id: &str, follow: bool, client: &Client, output: Output) -> Result<Exit, CliError> {
     let feed = Feed { id, part: "logs", follow, client };
-    feed.run(output, |chunks, o| log_lines(chunks, o)).await
+    feed.run(output, log_lines).await
 }
 
 /// Chunks that continue each other are one text; each line says whose it is.
@@ -173,7 +173,7 @@ impl Feed<'_> {
 
     async fn ended(&self, begun: bool) -> Result<bool, CliError> {
         match self.client.get(&["v1", "orders", self.id], vec![]).await {
-            Ok(order) => Ok(text(&order, "/state").parse::<rhumb_model::OrderState>().is_ok_and(|s| s.is_final())),
+            Ok(order) => Ok(text(&order, "/state").parse().is_ok_and(OrderState::is_final)),
             Err(CliError::Unreachable { .. }) if begun => Ok(false),
             Err(error) => Err(error),
         }

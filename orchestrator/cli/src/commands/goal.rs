@@ -65,12 +65,13 @@ pub fn progress(goal: Goal, state: OrderState, phase: Option<Phase>) -> Progress
     };
     let reached = match (goal, state) {
         (Goal::State(goal), state) if goal == state => true,
-        // what is completed has passed everything on the way
-        (Goal::State(Acknowledged | Pending | Held | InProgress) | Goal::Phase(_), Completed) => true,
         (Goal::State(goal @ (Acknowledged | Pending | Held | InProgress)), Pending | Held | InProgress) => {
             rank(state) >= rank(goal)
         }
-        (Goal::State(Acknowledged), _) | (Goal::State(Cancelling), Cancelled) => true,
+        // what is completed has passed everything on the way
+        (Goal::State(Acknowledged | Pending | Held | InProgress) | Goal::Phase(_), Completed)
+        | (Goal::State(Acknowledged), _)
+        | (Goal::State(Cancelling), Cancelled) => true,
         (Goal::Phase(goal), InProgress) => phase.is_some_and(|p| p >= goal),
         // an order that is being cancelled goes through the last phases, and need not have been in those before
         (Goal::Phase(goal), Cancelling) => goal > Phase::Running && phase.is_some_and(|p| p >= goal),

@@ -210,7 +210,7 @@ impl Shared {
                     let end = watch_over(child, &mut asked).await;
                     plan.forget.iter().for_each(|file| drop(std::fs::remove_file(file)));
                     self.set(&plan.name, None);
-                    own_fault = !end.as_ref().is_ok_and(was_killed);
+                    own_fault = !end.as_ref().is_ok_and(|status| was_killed(*status));
                     end.map_or_else(|e| e.to_string(), shown)
                 }
                 Err(error) => format!("cannot be started: {error}"),
@@ -286,7 +286,7 @@ async fn watch_over(mut child: Child, asked: &mut watch::Receiver<Wanted>) -> io
 }
 
 /// Somebody ended it with SIGKILL: no sign that it cannot live.
-fn was_killed(status: &ExitStatus) -> bool {
+fn was_killed(status: ExitStatus) -> bool {
     status.signal() == Some(Signal::KILL.as_raw())
 }
 

@@ -86,13 +86,11 @@ impl Controls {
 
     fn child(&self, name: &str, known: bool) -> Result<Value, String> {
         let status = self.children.status();
-        match status.iter().find(|c| c.name == name).filter(|_| known) {
-            Some(child) => Ok(json!(child)),
-            None => {
-                let names: Vec<_> = status.iter().map(|c| c.name.as_str()).collect();
-                Err(format!("the demo has no {name}: it has {}", names.join(", ")))
-            }
+        if let Some(child) = status.iter().find(|c| c.name == name).filter(|_| known) {
+            return Ok(json!(child));
         }
+        let names: Vec<_> = status.iter().map(|c| c.name.as_str()).collect();
+        Err(format!("the demo has no {name}: it has {}", names.join(", ")))
     }
 }
 
@@ -200,7 +198,7 @@ mod tests {
     use crate::demo::{layout::Saved, world::World};
     use rhumb_model::FederationFile;
 
-    async fn demo(root: &Path) -> (Layout, Arc<Controls>) {
+    fn demo(root: &Path) -> (Layout, Arc<Controls>) {
         let (layout, lock) = Layout::open(root, false).unwrap();
         std::mem::forget(lock);
         let text = "currency: CNY\nsites: [{name: a}, {name: b}]\nlinks:\n  \
@@ -223,7 +221,7 @@ mod tests {
     async fn a_running_demo_takes_requests_also_from_a_deep_folder() {
         let folder = tempfile::tempdir().unwrap();
         for root in [folder.path().join("x"), folder.path().join("y".repeat(120))] {
-            let (layout, controls) = demo(&root).await;
+            let (layout, controls) = demo(&root);
             let patch = ShapePatch { latency_us: Some(200_000), ..ShapePatch::default() };
             let request = Request::WanSet { link: "ab".into(), way: Way::Both, patch };
             let links = ask(&layout, &request).await.unwrap();

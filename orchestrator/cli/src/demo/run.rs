@@ -84,7 +84,7 @@ pub async fn run(ask: Ask) -> Result<Exit, CliError> {
         world,
     };
     let stop = demo.controls.stop.clone();
-    tokio::spawn(hear_signals(stop.clone()));
+    hear_signals(&stop);
     let started = tokio::select! {
         started = demo.start(&ask, &saved, &bar, begun) => started,
         () = stop.cancelled() => Ok(()),
@@ -123,7 +123,7 @@ fn port_is_free(listen: SocketAddr) -> Result<(), CliError> {
 }
 
 /// First one: stop. Another: the wait for the children ends too.
-async fn hear_signals(stop: CancellationToken) {
+fn hear_signals(stop: &CancellationToken) {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     for kind in kinds {
         let stop = stop.clone();
@@ -272,7 +272,7 @@ impl Demo {
         let Self { layout, world, controls } = self;
         say("stopping");
         let again = CancellationToken::new();
-        tokio::spawn(hear_signals(again.clone()));
+        hear_signals(&again);
         controls.children.end(&[SERVER.to_owned()], SERVER_STOP, again.cancelled()).await;
         let agents: Vec<String> = world.agents.iter().map(ToString::to_string).collect();
         controls.children.end(&agents, AGENTS_STOP, again.cancelled()).await;

@@ -60,10 +60,30 @@ struct Brute<'a> {
     submit: R,
     at: Timestamp,
     staging_max: u64,
+    /// A site that must be used.
+    must: Option<usize>,
 }
 
+/// The best plan with so many replicas that uses a site.
+pub fn best_using(
+    view: &View,
+    order: &Order,
+    submit: Timestamp,
+    staging_max: u64,
+    n: &[u32],
+    site: usize,
+) -> Option<Best> {
+    let submitted = R::new(submit.as_nanosecond(), 1000);
+    let brute = Brute { view, order, submit: submitted, at: submit, staging_max, must: Some(site) };
+    let mut best = None;
+    brute.components(n, &mut Vec::new(), &mut best);
+    best
+}
+
+/// The best plan there is.
 pub fn best(view: &View, order: &Order, submit: Timestamp, staging_max: u64) -> Option<Best> {
-    let brute = Brute { view, order, submit: R::new(submit.as_nanosecond(), 1000), at: submit, staging_max };
+    let brute =
+        Brute { view, order, submit: R::new(submit.as_nanosecond(), 1000), at: submit, staging_max, must: None };
     let ranges: Vec<(u32, u32)> = order
         .components
         .iter()
@@ -73,7 +93,7 @@ pub fn best(view: &View, order: &Order, submit: Timestamp, staging_max: u64) -> 
                 .iter()
                 .filter(|f| f.to == End::Component(c.name.clone()))
                 .filter_map(|f| f.demand)
-                .map(|d| d.millirps())
+                .map(rhumb_model::Demand::millirps)
                 .sum();
             let fewest = c.service.as_ref().map_or(0, |s| demand.div_ceil(s.serves.millirps())) as u32;
             (c.replicas.min.max(fewest), c.replicas.max)
@@ -177,6 +197,9 @@ impl<'a> Brute<'a> {
     fn admissible(&self, placed: &[Placed]) -> bool {
         let sites = |p: &Placed| p.iter().map(|x| x.0).collect::<BTreeSet<_>>();
         let all: BTreeSet<usize> = placed.iter().flat_map(sites).collect();
+        if self.must.is_some_and(|site| !all.contains(&site)) {
+            return false;
+        }
         if self.order.constraints.max_sites.is_some_and(|m| all.len() > m as usize) {
             return false;
         }
@@ -370,7 +393,7 @@ impl<'a> Brute<'a> {
             End::Dataset(d) => Some(self.view.datasets[d].size.bytes()),
             _ => None,
         });
-        let volume = f.volume.map(|v| v.bytes()).or(if f.rate.is_none() { size } else { None });
+        let volume = f.volume.map(rhumb_model::Bytes::bytes).or(if f.rate.is_none() { size } else { None });
         let phase = match (volume, self.index(&f.to)) {
             (None, _) => Phase::Run,
             (_, Some(_)) => Phase::In,

@@ -252,8 +252,6 @@ fn event(message: &Message) -> Event {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
-
     /// Each step is held against the laws in `World::tell`; the settling step against the agents themselves.
     #[test]
     fn every_order_settles_once_its_last_trace_is_gone(case in case(), ops in prop::collection::vec(op(), 0..200)) {

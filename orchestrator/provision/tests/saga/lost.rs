@@ -6,7 +6,8 @@ use crate::{
 };
 use jiff::SignedDuration;
 use rhumb_model::Phase::{Holding, Releasing, Routing, Running, Staging, Starting, Stopping, Unrouting};
-use rhumb_provision::{Event, Goal};
+use rhumb_provision::{Event, Goal, step::step};
+use rhumb_wire::AssignmentState;
 
 #[test]
 fn a_lease_that_ends_before_the_work_has_gives_the_site_up() {
@@ -196,4 +197,23 @@ fn after_a_restart_only_the_new_desired_state_confirms() {
     world.round();
     world.round();
     assert!(world.saga.phase > Stopping);
+}
+
+/// An orchestrator that was frozen while another took over.
+#[test]
+fn a_leader_of_an_older_epoch_does_nothing() {
+    let mut world = at_phase(&spread(Lease::Minute), Running);
+    let old = world.next();
+    world.restart();
+    world.round();
+    assert_eq!(world.saga.barrier.epoch, old.epoch + 1);
+    let mut lost = world.agent("a").report();
+    lost.assignments[0].state = AssignmentState::Lost;
+    let (point, seen, assignments, routes) = (lost.point, lost.seen, lost.assignments, lost.routes);
+    let report = Event::Report { point, seen, assignments, routes };
+    for event in [Event::Cancel, report, Event::LeaseEnded { site: point("a") }] {
+        let done = step(&world.saga, event.clone(), world.now, old);
+        assert!(!done.changed && !done.desired_changed && done.notes.is_empty() && done.saga == world.saga);
+        assert!(step(&world.saga, event, world.now, world.next()).changed);
+    }
 }

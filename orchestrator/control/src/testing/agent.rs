@@ -1,0 +1,173 @@
+//! An agent without a host: it computes what it would report from what it was last told.
+
+use super::FEDERATION;
+use rhumb_model::{FederationFile, Phase, PointName};
+use rhumb_wire::{
+    AssignmentGoal, AssignmentState, AssignmentStatus, Desired, LinkFigures, NodeReport, PROTOCOL, Report, Role,
+    RouteEndState, RoutePurpose, RouteStatus, SyncReply,
+};
+use uuid::Uuid;
+
+/// How an agent does its work.
+#[derive(Debug, Clone, Default)]
+pub struct Conduct {
+    /// What every run ends with.
+    pub exit_code: i32,
+    /// Every assignment is refused.
+    pub refuses: bool,
+    /// Whatever would lead out of this phase is not done.
+    pub stall: Option<Phase>,
+}
+
+#[derive(Debug, Clone)]
+pub struct FakeAgent {
+    pub point: PointName,
+    pub boot: Uuid,
+    pub seq: u64,
+    pub desired: Option<Desired>,
+    /// How long every run is said to have taken.
+    pub ran_us: u64,
+    pub conduct: Conduct,
+}
+
+impl FakeAgent {
+    /// # Panics
+    /// If `point` is no name.
+    pub fn new(point: &str) -> Self {
+        Self {
+            point: PointName::new(point).expect("tests name their points well"),
+            boot: Uuid::now_v7(),
+            seq: 0,
+            desired: None,
+            ran_us: 6_000_000,
+            conduct: Conduct::default(),
+        }
+    }
+
+    pub fn stall(&mut self, phase: impl Into<Option<Phase>>) {
+        self.conduct.stall = phase.into();
+    }
+
+    /// The next report; links are well and as long as configured.
+    ///
+    /// # Panics
+    /// Never: the federation of tests is sound.
+    pub fn report(&mut self) -> Report {
+        self.seq += 1;
+        let file = FederationFile::read(FEDERATION).expect("the federation of tests is sound");
+        let nodes = file.sites.iter().find(|s| s.name == self.point).map(|s| {
+            let node = |n: rhumb_model::Node| NodeReport {
+                name: n.name,
+                devices: n.devices,
+                cpu: n.cpu,
+                memory: n.memory,
+                rack: None,
+                nvl_domain: None,
+            };
+            s.expand(&file.devices).into_iter().map(node).collect()
+        });
+        let figures = |link| LinkFigures {
+            link,
+            window_us: 10_000_000,
+            sent: 50,
+            received: 50,
+            rtt_min_us: Some(10_000),
+            rtt_p50_us: Some(10_200),
+            rtt_p95_us: Some(11_000),
+            loss_forward_ppm: Some(0),
+            loss_backward_ppm: Some(0),
+            jitter_us: Some(100),
+            last_reply_age_us: Some(100_000),
+        };
+        let links = file.directed_links().into_iter().filter(|l| l.from == self.point).map(|l| figures(l.id));
+        Report {
+            protocol: PROTOCOL,
+            point: self.point.clone(),
+            boot_id: self.boot,
+            seq: self.seq,
+            epoch: self.desired.as_ref().map_or(0, |d| d.epoch),
+            generation: self.desired.as_ref().map_or(0, |d| d.generation),
+            wait_ms: 0,
+            probe_port: None,
+            overlay_port: None,
+            nodes,
+            assignments: self.assignments(),
+            routes: self.routes(),
+            links: links.collect(),
+            logs: Vec::new(),
+            datasets: Vec::new(),
+            unmanaged: 0,
+        }
+    }
+
+    /// Takes an answer over, as an agent does: never an older desired state.
+    pub fn accept(&mut self, reply: &SyncReply) {
+        let version = |d: &Desired| (d.epoch, d.generation);
+        if let Some(desired) = &reply.desired
+            && self.desired.as_ref().is_none_or(|known| version(known) < version(desired))
+        {
+            self.desired = Some(desired.clone());
+        }
+    }
+
+    /// How much it still has.
+    pub fn has(&self) -> usize {
+        self.desired.as_ref().map_or(0, |d| d.assignments.len() + d.routes.len())
+    }
+
+    fn assignments(&self) -> Vec<AssignmentStatus> {
+        let stall = self.conduct.stall;
+        let state = |goal| match goal {
+            _ if self.conduct.refuses => AssignmentState::Refused,
+            AssignmentGoal::Lease if stall == Some(Phase::Staging) => AssignmentState::Leased,
+            AssignmentGoal::Lease => AssignmentState::Staged,
+            AssignmentGoal::Run if stall == Some(Phase::Starting) => AssignmentState::Staged,
+            AssignmentGoal::Run if stall == Some(Phase::Running) => AssignmentState::Running,
+            AssignmentGoal::Run => AssignmentState::Exited,
+            AssignmentGoal::Stop if stall == Some(Phase::Stopping) => AssignmentState::Running,
+            AssignmentGoal::Stop => AssignmentState::Stopped,
+        };
+        let wanted = self.desired.iter().flat_map(|d| &d.assignments);
+        wanted
+            .filter(|_| stall != Some(Phase::Holding))
+            .map(|a| {
+                let state = state(a.goal);
+                AssignmentStatus {
+                    key: a.key.clone(),
+                    state,
+                    exit_code: (state == AssignmentState::Exited).then_some(self.conduct.exit_code),
+                    signal: None,
+                    ran_us: if a.goal == AssignmentGoal::Lease { 0 } else { self.ran_us },
+                    started_us: None,
+                    staged_bytes: 0,
+                    staged_sha256: Vec::new(),
+                    message: String::new(),
+                }
+            })
+            .collect()
+    }
+
+    fn routes(&self) -> Vec<RouteStatus> {
+        let stall = self.conduct.stall;
+        let wanted = self.desired.iter().flat_map(|d| &d.routes);
+        wanted
+            .map(|r| {
+                let moved = match &r.purpose {
+                    RoutePurpose::Transfer { bytes, start: true, .. } if stall != Some(Phase::Staging) => Some(*bytes),
+                    _ => None,
+                };
+                RouteStatus {
+                    key: r.key.clone(),
+                    state: match moved {
+                        _ if stall == Some(Phase::Routing) => RouteEndState::Building,
+                        Some(_) if r.role != Role::Relay => RouteEndState::Done,
+                        _ => RouteEndState::Active,
+                    },
+                    bytes: moved.unwrap_or(0),
+                    bytes_back: 0,
+                    message: String::new(),
+                }
+            })
+            .collect()
+    }
+}

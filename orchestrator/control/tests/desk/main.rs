@@ -1,0 +1,6 @@
+//! The control plane over a store that fails where it hurts, with agents played by the tests.
+
+#![allow(clippy::unwrap_used)] // helpers of tests stand outside of test functions here
+
+mod lost_answers;
+mod world;

@@ -1,0 +1,120 @@
+//! A desk, its agents and what must be true of both.
+
+use rhumb_control::{
+    Base, Caller, Desk, ServerConfig,
+    intake::Accepted,
+    secrets::Secret,
+    testing::{FEDERATION, FakeAgent, FlakyStore, POINTS},
+};
+use rhumb_model::{FederationFile, Order, OrderId, OrderState};
+use rhumb_store::{OrderFilter, OrderRecord, SqliteStore, Store, TokenKind};
+use std::time::{Duration, Instant};
+
+pub struct World {
+    pub store: FlakyStore,
+    pub desk: Desk<FlakyStore>,
+    pub agents: Vec<FakeAgent>,
+    folder: tempfile::TempDir,
+}
+
+pub fn tenant() -> Caller {
+    Caller { kind: TokenKind::Tenant, tenant: "acme".parse().unwrap() }
+}
+
+async fn desk(store: FlakyStore, folder: &tempfile::TempDir) -> Desk<FlakyStore> {
+    let path = |name: &str| folder.path().join(name);
+    let config: ServerConfig = serde_json::from_value(serde_json::json!({
+        "database": "sqlite:unused", "federation": path("federation.yaml"), "secret_file": path("secret"),
+    }))
+    .unwrap();
+    let base = Base::new(FederationFile::read(FEDERATION).unwrap()).unwrap();
+    let secret = Secret::load(&config.secret_file).unwrap();
+    Desk::start(store, base, config, secret).await.unwrap()
+}
+
+impl World {
+    /// With every agent heard of.
+    pub async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FlakyStore::new(SqliteStore::open(folder.path().join("rhumb.db")).await.unwrap());
+        let desk = desk(store.clone(), &folder).await;
+        let mut world = Self { store, desk, agents: POINTS.map(FakeAgent::new).into(), folder };
+        world.round().await;
+        world
+    }
+
+    /// A new process on the same data; the agents live on.
+    pub async fn restart(&mut self) {
+        self.desk.stop().await;
+        self.store = self.store.for_a_new_process();
+        self.desk = desk(self.store.clone(), &self.folder).await;
+    }
+
+    /// Every agent reports once. One that gets no answer reports again in the next round.
+    pub async fn round(&mut self) {
+        for agent in &mut self.agents {
+            let report = agent.report();
+            if let Ok(reply) = self.desk.sync(&agent.point, report).await {
+                agent.accept(&reply);
+            }
+        }
+    }
+
+    /// As a client does that is told to come back: with the same key, until there is an answer.
+    pub async fn order(&mut self, document: &str, key: &str) -> OrderId {
+        let document_read = Order::read(document).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let body_sha256 = rhumb_control::secrets::sha256(document.as_bytes());
+            let key = rhumb_control::intake::Idempotency { key: key.to_owned(), body_sha256 };
+            match self.desk.create_order(&tenant(), document_read.clone(), Some(key), None).await {
+                Ok(Accepted::New(record)) => return record.id,
+                Ok(Accepted::Again(id)) => return id,
+                Err(_) if self.store.is_dead() => self.restart().await,
+                Err(error) => assert!(Instant::now() < deadline, "never accepted: {error}"),
+            }
+        }
+    }
+
+    /// Rounds until the order is as asked; a dead process is begun anew.
+    pub async fn until(&mut self, id: OrderId, done: impl Fn(&OrderRecord) -> bool) -> OrderRecord {
+        let deadline = Instant::now() + Duration::from_secs(40);
+        loop {
+            if self.store.is_dead() {
+                self.restart().await;
+            }
+            self.round().await;
+            if let Ok(Some(order)) = self.store.order(id).await {
+                if done(&order) {
+                    return order;
+                }
+                if Instant::now() > deadline {
+                    let events = self.store.order_events(id, 0, 1_000).await.unwrap_or_default();
+                    let events: Vec<_> = events.into_iter().map(|e| e.event.message).collect();
+                    panic!("order never got there: {:?} {:?} {:#?}\n{events:#?}", order.state, order.phase, order.saga);
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Nothing is held, no agent has anything, the audit is clean, there is one order.
+    pub async fn nothing_is_left(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while self.agents.iter().any(|a| a.has() > 0) {
+            assert!(Instant::now() < deadline, "an agent still has something");
+            self.round().await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let held = self.store.holdings().await.unwrap();
+        assert!(held.replicas.is_empty() && held.links.is_empty(), "{held:#?}");
+        let audit = self.desk.audit().await.unwrap();
+        assert!(audit.clean, "{audit:#?}");
+        let filter = OrderFilter { limit: 10, ..OrderFilter::default() };
+        assert_eq!(self.store.orders(&filter).await.unwrap().items.len(), 1, "one order was asked for");
+    }
+}
+
+pub fn is(state: OrderState) -> impl Fn(&OrderRecord) -> bool {
+    move |order| order.state == state
+}
