@@ -228,6 +228,10 @@ impl Driver {
 
     /// How long an answer may be held: several reports fit into the shortest lease.
     fn wait_ms(&mut self) -> u64 {
+        // an order waits to hear that its routes are gone
+        if self.agent().has_parting() {
+            return 0;
+        }
         let usual = self.sync.wait.micros() / 1_000;
         self.agent().shortest_lease_ms().map_or(usual, |lease| usual.min(lease / 4))
     }

@@ -7,6 +7,7 @@ use crate::{
         federation::{LinkCommand, PathArgs, RouteCommand, SiteCommand},
         order::OrderCommand,
         quote::QuoteArgs,
+        token::TokenCommand,
     },
     demo::DemoArgs,
     output::Format,
@@ -61,31 +62,34 @@ pub enum Command {
     /// Run the agent of a site or relay point
     Agent(AgentArgs),
     /// Measure a path with STAMP or TWAMP-Light probes, or answer them
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  rhumb probe send 192.0.2.1:862 --count 100")]
     Probe(ProbeCommand),
     /// Ask for a price, a place and a path
     Quote(QuoteArgs),
     /// Order work, and see what became of it
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  rhumb order create -f examples/pipeline.yaml")]
     Order(OrderCommand),
     /// Sites with their devices
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  rhumb site list")]
     Site(SiteCommand),
     /// Links, as configured and as measured
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  rhumb link list -o json")]
     Link(LinkCommand),
     /// The path that placement would use between two points, with its cost
     Path(PathArgs),
     /// Routes that orders have
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  rhumb route list")]
     Route(RouteCommand),
     /// Decide offline, on files
     Place(PlaceArgs),
     /// Measure this program
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  rhumb bench place --sites 100")]
     Bench(BenchCommand),
     /// Check the invariants of the live server, or of plans offline
     Audit(AuditArgs),
+    /// Tokens of tenants
+    #[command(subcommand, after_help = "Example:\n  rhumb token create vision-lab")]
+    Token(TokenCommand),
     /// Print the completion script of a shell
     #[command(after_help = "Example:\n  rhumb completion bash > /etc/bash_completion.d/rhumb")]
     Completion { shell: Shell },
@@ -96,13 +100,11 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn walk(command: &clap::Command, path: &str, leaves: &mut Vec<(String, String)>) {
-        let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        if !command.has_subcommands() || !command.is_subcommand_required_set() {
-            leaves.push((path.to_owned(), own));
-        }
+    fn walk(command: &clap::Command, path: &str, found: &mut Vec<(String, String)>) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        found.push((path.to_owned(), help));
         for next in command.get_subcommands().filter(|c| c.get_name() != "help") {
-            walk(next, &format!("{path} {}", next.get_name()), leaves);
+            walk(next, &format!("{path} {}", next.get_name()), found);
         }
     }
 
@@ -113,10 +115,10 @@ mod tests {
 
     #[test]
     fn the_help_of_every_command_has_an_example_of_it() {
-        let mut leaves = Vec::new();
-        walk(&Cli::command(), "rhumb", &mut leaves);
-        assert!(leaves.len() > 25, "{leaves:?}");
-        for (path, help) in leaves {
+        let mut commands = Vec::new();
+        walk(&Cli::command(), "rhumb", &mut commands);
+        assert!(commands.len() > 35, "{commands:?}");
+        for (path, help) in commands {
             assert!(help.contains("Example") && help.contains(&path), "{path}: {help}");
         }
     }

@@ -156,6 +156,9 @@ impl Tariff {
                 self.extend(self.known);
             }
             let (from, factor) = self.pieces[index];
+            if from > until {
+                return None;
+            }
             if factor == Ratio::from_integer(0) {
                 let end = Ratio::from_integer(from).checked_add(length)?;
                 self.extend(end.ceil().to_integer());

@@ -51,6 +51,11 @@ impl<R: Runtime> Agent<R> {
         }
     }
 
+    /// Whether there are routes whose last word is still to be told: only the report after it can leave them out.
+    pub(crate) fn has_parting(&self) -> bool {
+        !self.parting.is_empty()
+    }
+
     /// Whether there is output that no report held yet.
     pub(crate) fn has_output(&self) -> bool {
         let runs = self.entries.iter().filter(|(_, entry)| entry.record.phase != Phase::Leased);

@@ -1,6 +1,9 @@
 //! `rhumb site`, `link`, `path` and `route`.
 
-use super::explain;
+use super::{
+    explain,
+    token::{self, TokenArgs},
+};
 use crate::{
     client::{Client, Repeat, Send},
     exit::{CliError, Exit},
@@ -26,6 +29,9 @@ pub enum SiteCommand {
     /// Let a drained site take work again
     #[command(after_help = "Example:\n  rhumb site undrain shanghai-core")]
     Undrain { site: String },
+    /// Make a token for the agent of a site or relay point
+    #[command(after_help = "Example:\n  rhumb site token shanghai-core > token && chmod 600 token")]
+    Token(TokenArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -82,6 +88,7 @@ pub async fn site(command: SiteCommand, client: &Client, output: Output) -> Resu
             output.show(&site, |o| site_table(&site, o))?;
         }
         SiteCommand::Drain { site } => drain(client, &site, "drain").await?,
+        SiteCommand::Token(args) => return token::create(token::Kind::Agent, args, client, output).await,
         SiteCommand::Undrain { site } => drain(client, &site, "undrain").await?,
     }
     Ok(Exit::Done)

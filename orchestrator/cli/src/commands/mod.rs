@@ -7,6 +7,7 @@ pub mod goal;
 pub mod order;
 pub mod quote;
 pub mod reference;
+pub mod token;
 
 use crate::{
     args::{Command, Global},
@@ -32,6 +33,9 @@ async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, 
         Command::Link(command) => federation::link(command, client, output).await,
         Command::Path(args) => federation::path(&args, client, output).await,
         Command::Route(command) => federation::route(command, client, output).await,
+        Command::Token(token::TokenCommand::Create(args)) => {
+            token::create(token::Kind::Tenant, args, client, output).await
+        }
         Command::Audit(_) => audit(client, output).await,
         Command::Demo(_)
         | Command::Server(_)

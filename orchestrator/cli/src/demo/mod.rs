@@ -60,10 +60,10 @@ pub struct DemoArgs {
 #[derive(Debug, Subcommand)]
 enum DemoCommand {
     /// Change the emulated WAN
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  rhumb demo wan set hk-sg --latency 200ms")]
     Wan(WanCommand),
     /// Kill an agent of the running demo, or start it again
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  rhumb demo agent stop shenzhen-cloud")]
     Agent(AgentCommand),
     /// Show the running demo's processes
     #[command(after_help = "Example:\n  rhumb demo status")]

@@ -21,8 +21,7 @@ impl Stepper {
         let routes: Vec<_> = routes.iter().filter(|r| r.key.generation == generation).collect();
         let lost = self.assignments(point, &assignments);
         let failed = self.routes(point, seen, &routes);
-        // once the work is being wound up, what ends is what was asked to end
-        if let Some((goal, cause)) = lost.or(failed).filter(|_| self.saga.phase < Phase::Stopping) {
+        if let Some((goal, cause)) = lost.or(failed) {
             self.turn(goal, cause);
         }
         if seen >= self.saga.barrier && self.is_through(&assignments, &routes) {

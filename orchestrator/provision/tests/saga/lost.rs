@@ -1,6 +1,7 @@
 //! Points that are cut off, phases that take too long, and an orchestrator that starts again.
 
 use crate::{
+    agent::Message,
     cases::{Lease, all, point, solo, spread},
     world::{LIMIT, MET, World, at_phase, settles},
 };
@@ -78,6 +79,24 @@ fn a_point_whose_part_is_over_does_not_stop_the_work() {
         world.lease_ended(name);
     }
     settles(&mut world, Goal::Complete);
+}
+
+/// Its own work is done: the others' goes on without it.
+#[test]
+fn a_site_whose_work_has_ended_does_not_stop_the_others() {
+    let mut apart = spread(Lease::Minute);
+    (apart.order.flows, apart.plan.flows) = (Vec::new(), Vec::new());
+    let mut world = World::new(&apart);
+    world.agent("b").habits.steps = 20;
+    world.until("the end at a", |w| w.saga.replicas[0].end.is_some());
+    assert!(!world.lease_ended("a").changed);
+    world.until_phase(Stopping);
+    world.lease_ended("a");
+    settles(&mut world, Goal::Complete);
+
+    let mut world = at_phase(&apart, Running);
+    world.lease_ended("b");
+    assert_eq!(world.saga.goal, Goal::Replace);
 }
 
 #[test]
@@ -209,8 +228,8 @@ fn a_leader_of_an_older_epoch_does_nothing() {
     assert_eq!(world.saga.barrier.epoch, old.epoch + 1);
     let mut lost = world.agent("a").report();
     lost.assignments[0].state = AssignmentState::Lost;
-    let (point, seen, assignments, routes) = (lost.point, lost.seen, lost.assignments, lost.routes);
-    let report = Event::Report { point, seen, assignments, routes };
+    let Message { seen, assignments, routes, .. } = lost;
+    let report = Event::Report { point: point("a"), seen, assignments, routes };
     for event in [Event::Cancel, report, Event::LeaseEnded { site: point("a") }] {
         let done = step(&world.saga, event.clone(), world.now, old);
         assert!(!done.changed && !done.desired_changed && done.notes.is_empty() && done.saga == world.saga);
