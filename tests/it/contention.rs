@@ -8,7 +8,8 @@ use std::{
 };
 use system_tests::{
     Cli, Demo,
-    orders::{int, placed, text},
+    orders::{example, in_phase, int, placed, text},
+    processes,
     remains::{audit_is_clean, items, nothing_is_left},
     secs, wait_until,
 };
@@ -21,10 +22,11 @@ const ASKED: usize = 50;
 fn devices_and_links_are_given_once() {
     let demo = Demo::start();
     a_key_makes_it_one_order(&demo.cli);
-    a_quote_holds_until_it_expires(&demo);
+    quotes_hold_until_they_expire(&demo);
+    a_cancel_while_staging_leaves_nothing(&demo);
     fifty_orders_for_room_of_twenty(&demo);
     nothing_is_left(&demo, secs(30));
-    demo.no_panics();
+    demo.said_no_errors();
 }
 
 /// All of the small devices at one site, for a second.
@@ -55,33 +57,62 @@ fn a_key_makes_it_one_order(cli: &Cli) {
     cli.wait(&text(&first["id"]), "completed", "30s");
 }
 
-/// A rival waits while a quote holds what both want, and goes ahead when it has expired.
-fn a_quote_holds_until_it_expires(demo: &Demo) {
+/// Most of the short link between Shanghai and Zhangjiakou, which alone is short enough.
+const HALF_OF_A_LINK: &str = "\
+name: wide
+class: training
+components:
+  - name: trainer
+    replicas: 2
+    need: {cpu: 1, memory: 1GiB}
+    work: {duration: 2s}
+    run: {command: [/bin/sleep, \"2\"]}
+    place: {spread: site}
+flows:
+  - {from: trainer, to: trainer, rate: 30Mbps, max_latency: 11ms}
+constraints: {sites: [shanghai-core, zhangjiakou-core]}
+";
+
+/// A rival waits while a quote holds what both want, devices or a link, and goes ahead when it has expired.
+fn quotes_hold_until_they_expire(demo: &Demo) {
     let cli = &demo.cli;
-    let file = cli.document("paris.yaml", &all_of_paris("rival"));
-    let kept = cli.ok(&["quote", "-f", &file, "--hold", "10s"]);
-    assert_eq!(kept["binding"], true, "{kept}");
-    let rival = cli.order(&file);
-    let waiting = cli.wait(&rival, "pending", "10s");
-    assert_eq!(waiting["state"], "pending", "a rival went ahead of a quote: {waiting}");
-    let reasons: Vec<_> = waiting["reasons"].as_array().into_iter().flatten().map(|r| text(&r["reason"])).collect();
-    assert!(reasons.iter().any(|r| r == "capacity" || r == "shape"), "{waiting}");
+    let paris = cli.document("paris.yaml", &all_of_paris("rival"));
+    let wide = cli.document("wide.yaml", HALF_OF_A_LINK);
+    let kept = [&paris, &wide].map(|file| cli.ok(&["quote", "-f", file, "--hold", "10s"]));
+    let rivals = [&paris, &wide].map(|file| cli.order(file));
+    for (rival, true_reasons) in rivals.iter().zip([&["capacity", "shape"][..], &["bandwidth", "latency"]]) {
+        let waiting = cli.wait(rival, "pending", "8s");
+        assert_eq!(waiting["state"], "pending", "a rival went ahead of a quote: {waiting}");
+        let reasons: Vec<_> = waiting["reasons"].as_array().into_iter().flatten().map(|r| text(&r["reason"])).collect();
+        assert!(reasons.iter().any(|r| true_reasons.contains(&r.as_str())), "{waiting}");
+    }
     audit_is_clean(demo);
-    let done = cli.wait(&rival, "completed", "45s");
-    let expired = wait_until(secs(5), "the quote has ended", || {
-        let again = cli.run(&["order", "create", "--quote", &text(&kept["id"])]);
-        if again.code == 1 { Ok(again.stderr) } else { Err(again.stdout) }
-    });
-    assert!(text(&done["updated"]) > text(&kept["expires"]), "the rival ended before the quote did: {done} {expired}");
+    for (rival, quote) in rivals.iter().zip(&kept) {
+        assert_eq!(quote["binding"], true, "{quote}");
+        let done = cli.wait(rival, "completed", "45s");
+        assert!(text(&done["updated"]) > text(&quote["expires"]), "a rival ended before the quote did: {done}");
+        let late = cli.run(&["order", "create", "--quote", &text(&quote["id"])]);
+        assert_eq!(late.code, 1, "a quote that has expired is taken up: {}", late.stdout);
+    }
 
     // a quote that is taken up in time is what was quoted
-    let quote = cli.ok(&["quote", "-f", &file, "--hold", "30s"]);
+    let quote = cli.ok(&["quote", "-f", &paris, "--hold", "30s"]);
     let order = cli.ok(&["order", "create", "--quote", &text(&quote["id"])]);
     let order = cli.wait(&text(&order["id"]), "completed", "45s");
     assert_eq!(placed(&order, "worker"), placed(&quote, "worker"));
     assert_eq!(order["quote_id"], quote["id"]);
     let twice = cli.run(&["order", "create", "--quote", &text(&quote["id"])]);
     assert_eq!(twice.code, 1, "a quote is taken up once: {}", twice.stdout);
+}
+
+/// Cancelled while its files are on their way.
+fn a_cancel_while_staging_leaves_nothing(demo: &Demo) {
+    let id = demo.cli.order(&example("training-two-sites").0);
+    in_phase(&demo.cli, &id, "staging");
+    demo.cli.ok(&["order", "cancel", &id]);
+    let order = demo.cli.wait(&id, "cancelled", "30s");
+    assert!(processes::of_order(&id).is_empty(), "{order}");
+    nothing_is_left(demo, secs(20));
 }
 
 fn fifty_orders_for_room_of_twenty(demo: &Demo) {

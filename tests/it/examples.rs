@@ -45,7 +45,9 @@ fn every_example_is_quoted_decided_run_and_billed() {
         if *name == "processing-residency" {
             relays_carry_every_byte(cli, &running.id);
         }
-        let order = cli.wait(&running.id, "completed", "60s");
+        let followed = cli.run(&["order", "events", &running.id, "--follow"]);
+        assert!(followed.code == 0 && followed.stdout.contains("completed"), "{}{}", followed.stdout, followed.stderr);
+        let order = cli.wait(&running.id, "completed", "5s");
         the_decision_is_repeated_offline(cli, &running);
         the_bill_is_the_quote(cli, &running, &order);
         let said = cli.logs(&running.id);
@@ -55,9 +57,10 @@ fn every_example_is_quoted_decided_run_and_billed() {
     }
     a_service_runs_until_it_is_cancelled(cli);
     staged_files_are_their_sources(cli, &logs);
+    a_failure_is_told(cli);
     what_fits_nowhere_is_rejected(cli);
     nothing_is_left(&demo, secs(20));
-    demo.no_panics();
+    demo.said_no_errors();
 }
 
 /// Quotes and orders an example: from the quote that was given, or from the document.
@@ -162,6 +165,23 @@ fn what_fits_nowhere_is_rejected(cli: &Cli) {
     assert_eq!(waited.code, 1, "another final state is not waited for: {}", waited.stderr);
 }
 
+/// Work that fails says so, and its order ends as failed.
+fn a_failure_is_told(cli: &Cli) {
+    let document = "\
+name: fails
+class: processing
+components:
+  - name: worker
+    need: {cpu: 1, memory: 1GiB}
+    work: {duration: 1s}
+    run: {command: [/bin/sh, -c, 'echo about to fail; exit 3']}
+";
+    let id = cli.order_text("fails", document);
+    let order = cli.wait(&id, "failed", "30s");
+    assert!(text(&order["attention"]).contains("exit code 3"), "{order}");
+    assert!(cli.logs(&id)["worker/0"].contains("about to fail"));
+}
+
 /// SHA-256 of what was staged is that of the copies that the sites held from the start.
 fn staged_files_are_their_sources(cli: &Cli, logs: &BTreeMap<&str, BTreeMap<String, String>>) {
     let document = "\
@@ -171,10 +191,18 @@ components:
   - name: reader
     need: {cpu: 1, memory: 1GiB}
     work: {duration: 1s}
-    run: {command: [/bin/sh, -c, 'sha256sum \"$RHUMB_DATASET_BASE_MODEL\" \"$RHUMB_DATASET_RECORDS_EU\"']}
+    run:
+      command:
+        - /bin/sh
+        - -c
+        - |
+          sha256sum \"$RHUMB_DATASET_BASE_MODEL\" \"$RHUMB_DATASET_RECORDS_EU\"
+          head -c 2000000 \"$RHUMB_DATASET_RECORDS_EU\" | sha256sum
+          sha256sum <\"$RHUMB_DATASET_REPORT_EU\"
 flows:
   - {from: dataset/base-model, to: reader}
   - {from: dataset/records-eu, to: reader}
+  - {from: dataset/report-eu, to: reader}
 constraints: {sites: [frankfurt-core]}
 ";
     let id = cli.order_text("sources", document);
@@ -184,10 +212,11 @@ constraints: {sites: [frankfurt-core]}
         "{order}"
     );
     let said = cli.logs(&id);
-    let [model, records] = &sums(&said["reader/0"])[..] else { panic!("{said:?}") };
+    let [model, records, report, written] = &sums(&said["reader/0"])[..] else { panic!("{said:?}") };
     let sum_of = |name: &str, replica: &str| sums(&logs[name][replica]);
     assert_eq!(sum_of("tuning-cheapest-window", "tuner/0"), [model.as_str()]);
     assert_eq!(sum_of("processing-residency", "cleaner/0"), [records.as_str()]);
+    assert_eq!(report, written, "what the cleaner wrote has come back to its dataset");
     let source = sum_of("training-near-data", "trainer/0");
     assert_eq!(source.len(), 1, "{logs:?}");
     for replica in ["trainer/0", "trainer/1"] {

@@ -1,16 +1,14 @@
-//! An agent is killed: leased work moves once its lease has ended, other work is taken up where it stood.
+//! An agent is killed or cut off: leased work moves once its lease has ended, other work is taken up where it stood.
 
+use serde_json::Value;
 use std::collections::BTreeSet;
 use system_tests::{
-    Cli, Demo,
-    orders::{example, int, placed, text},
+    Demo,
+    orders::{example, in_phase, int, placed, text},
     processes,
-    remains::{audit_is_clean, nothing_is_left},
+    remains::{audit_is_clean, items, nothing_is_left},
     secs, wait_until,
 };
-
-const SITE: &str = "shenzhen-cloud";
-const ELSEWHERE: &str = "hangzhou-edge";
 
 #[test]
 fn work_survives_the_loss_of_an_agent() {
@@ -19,12 +17,56 @@ fn work_survives_the_loss_of_an_agent() {
     nothing_is_left(&demo, secs(20));
     an_agent_killed_while_files_arrive_is_no_loss(&demo);
     nothing_is_left(&demo, secs(20));
-    demo.no_panics();
+    demo.said_no_errors();
+}
+
+/// Work that may move, and the sites that it has run at.
+struct Leased {
+    id: String,
+    from: String,
+}
+
+impl Leased {
+    fn begin(demo: &Demo, name: &str, document: &str) -> Self {
+        let id = demo.cli.order_text(name, document);
+        let order = demo.cli.wait(&id, "running", "60s");
+        assert_eq!(int(&order["generation"]), 1, "{order}");
+        let from = site_of(&order);
+        wait_until(secs(5), "its work has a process", || match sites_of_work(&id) {
+            sites if sites == BTreeSet::from([from.clone()]) => Ok(()),
+            sites => Err(format!("{sites:?}")),
+        });
+        Self { id, from }
+    }
+
+    /// Whether a second generation runs elsewhere; at no time do two run.
+    fn has_moved(&self, demo: &Demo) -> Result<(), String> {
+        let sites = sites_of_work(&self.id);
+        assert!(sites.len() <= 1, "two generations run at once: {sites:?}");
+        let order = demo.cli.get(&self.id);
+        let there = int(&order["generation"]) == 2 && order["phase"] == "running";
+        if there && !sites.is_empty() && !sites.contains(&self.from) {
+            return Ok(());
+        }
+        Err(format!("{} {} generation {} at {sites:?}", order["state"], order["phase"], order["generation"]))
+    }
+
+    fn stays_away(&self) {
+        assert!(!sites_of_work(&self.id).contains(&self.from), "the old generation runs again at {}", self.from);
+    }
+}
+
+fn site_of(order: &Value) -> String {
+    placed(order, "tuner").into_keys().next().expect("an order that runs stands somewhere")
 }
 
 /// Sites where work of an order has processes now.
 fn sites_of_work(id: &str) -> BTreeSet<String> {
     processes::of_order(id).into_iter().filter_map(|p| p.environment.get("RHUMB_SITE").cloned()).collect()
+}
+
+fn state_of(demo: &Demo, site: &str) -> String {
+    text(&demo.cli.ok(&["site", "get", site])["state"])
 }
 
 /// Kills the agent as a power cut would, and keeps it down.
@@ -33,52 +75,62 @@ fn lose(demo: &Demo, point: &str) {
     demo.cli.demo(&["agent", "stop", point]);
 }
 
+/// Links of a site, without their other halves.
+fn links_of(demo: &Demo, site: &str) -> Vec<String> {
+    let list = demo.cli.ok(&["link", "list"]);
+    let of = |l: &&Value| (l["from"] == site || l["to"] == site) && !text(&l["id"]).ends_with('~');
+    items(&list).iter().filter(of).map(|l| text(&l["id"])).collect()
+}
+
+/// One site's agent is killed, another site is cut off; both had work with a lease, the first also work without one.
 fn a_lease_moves_work_and_its_lack_keeps_it(demo: &Demo) {
     let cli = &demo.cli;
     let (_, leased) = example("failover");
-    let leased = leased.replace("duration: 40s", "duration: 20s").replace("sleep 40", "sleep 20");
-    assert!(leased.contains("sleep 20") && leased.contains("lease: 10s"));
-    let moves = cli.order_text("moves", &leased);
+    let leased = leased.replace("duration: 40s", "duration: 25s").replace("sleep 40", "sleep 25");
+    assert!(leased.contains("sleep 25") && leased.contains("lease: 10s"));
+    let abroad = leased.replace("jurisdictions: [CN]", "sites: [singapore-cloud, tokyo-cloud]");
+    let moves = Leased::begin(demo, "moves", &leased);
+    assert_eq!(moves.from, "shenzhen-cloud");
     let stays = cli.order_text("stays", STAYS);
-    let order = cli.wait(&moves, "running", "60s");
-    assert_eq!((placed(&order, "tuner").into_keys().next().as_deref(), int(&order["generation"])), (Some(SITE), 1));
     cli.wait(&stays, "running", "60s");
-    wait_until(secs(5), "both run", || {
-        let found = (sites_of_work(&moves), sites_of_work(&stays));
-        let here = BTreeSet::from([SITE.to_owned()]);
-        if found == (here.clone(), here) { Ok(()) } else { Err(format!("{found:?}")) }
-    });
+    let cut = Leased::begin(demo, "cut", &abroad);
 
-    lose(demo, SITE);
+    lose(demo, &moves.from);
+    let links = links_of(demo, &cut.from);
+    assert!(links.len() >= 2, "{links:?}");
+    for link in &links {
+        cli.demo(&["wan", "cut", link]);
+    }
     wait_until(secs(60), "leased work runs elsewhere", || {
-        let sites = sites_of_work(&moves);
-        assert!(sites.len() <= 1, "two generations run at once: {sites:?}");
         audit_is_clean(demo);
-        let order = cli.get(&moves);
-        let found = format!("{} {} generation {} at {sites:?}", order["state"], order["phase"], order["generation"]);
-        let there = int(&order["generation"]) == 2 && order["phase"] == "running" && sites.contains(ELSEWHERE);
-        if there { Ok(()) } else { Err(found) }
+        let moved = [moves.has_moved(demo), cut.has_moved(demo)];
+        moved.into_iter().collect::<Result<Vec<_>, _>>()
     });
-    assert_eq!(text(&cli.ok(&["site", "get", SITE])["state"]), "lost");
+    assert_eq!((state_of(demo, &moves.from).as_str(), state_of(demo, &cut.from).as_str()), ("lost", "lost"));
     let unheard = cli.get(&stays);
     assert_eq!((&unheard["generation"], &unheard["stale"]), (&1.into(), &true.into()), "{unheard}");
 
-    cli.demo(&["agent", "start", SITE]);
-    wait_until(secs(30), "the agent is back", || {
-        assert!(!sites_of_work(&moves).contains(SITE), "the old generation runs again");
-        match text(&cli.ok(&["site", "get", SITE])["state"]) {
-            state if state == "ready" => Ok(()),
-            state => Err(format!("its site is {state}")),
+    cli.demo(&["agent", "start", &moves.from]);
+    for link in &links {
+        cli.demo(&["wan", "heal", link]);
+    }
+    wait_until(secs(30), "the sites are back", || {
+        moves.stays_away();
+        cut.stays_away();
+        match [&moves, &cut].map(|work| state_of(demo, &work.from)) {
+            states if states.iter().all(|s| s == "ready") => Ok(()),
+            states => Err(format!("{states:?}")),
         }
     });
-    let moved = cli.wait(&moves, "completed", "60s");
-    assert_eq!(
-        (int(&moved["generation"]), placed(&moved, "tuner").into_keys().next().as_deref()),
-        (2, Some(ELSEWHERE))
-    );
+    for work in [&moves, &cut] {
+        let order = cli.wait(&work.id, "completed", "60s");
+        work.stays_away();
+        assert_eq!(int(&order["generation"]), 2, "{}", cli.story(&work.id));
+        assert_ne!(site_of(&order), work.from);
+    }
     let stayed = cli.wait(&stays, "completed", "60s");
     assert_eq!(int(&stayed["generation"]), 1, "work without a lease is not placed again: {}", cli.story(&stays));
-    assert!(cli.logs(&stays)["worker/0"].contains("stayed"), "output of the time without an agent is kept");
+    assert!(cli.logs(&stays)["tuner/0"].contains("stayed"), "output of the time without an agent is kept");
     audit_is_clean(demo);
 }
 
@@ -87,7 +139,7 @@ const STAYS: &str = "\
 name: stays
 class: tuning
 components:
-  - name: worker
+  - name: tuner
     need: {accelerators: {count: 1, models: [L40S]}, cpu: 4, memory: 8GiB}
     work: {duration: 35s}
     run: {command: [/bin/sh, -c, 'sleep 35; echo stayed']}
@@ -96,9 +148,10 @@ constraints: {sites: [shenzhen-cloud]}
 
 /// Source, relay and sink of a transfer: each is killed once while bytes are on their way.
 fn an_agent_killed_while_files_arrive_is_no_loss(demo: &Demo) {
+    let (_, document) = example("processing-residency");
+    let document = document.replace("duration: 10s", "duration: 2s").replace("sleep 10", "sleep 2");
     for point in ["frankfurt-core", "pop-marseille", "paris-edge"] {
-        let (file, _) = example("processing-residency");
-        let id = demo.cli.order(&file);
+        let id = demo.cli.order_text("lost-while-staging", &document);
         in_phase(&demo.cli, &id, "staging");
         lose(demo, point);
         demo.cli.demo(&["agent", "start", point]);
@@ -106,15 +159,4 @@ fn an_agent_killed_while_files_arrive_is_no_loss(demo: &Demo) {
         println!("{point} lost while staging: generation {}", order["generation"]);
         audit_is_clean(demo);
     }
-}
-
-/// Waits for just this phase: an order that is past it proves nothing.
-fn in_phase(cli: &Cli, id: &str, phase: &str) {
-    wait_until(secs(30), &format!("{id} is {phase}"), || {
-        let order = cli.get(id);
-        match text(&order["phase"]) {
-            now if now == phase => Ok(()),
-            now => Err(format!("it is {} {now}", order["state"])),
-        }
-    });
 }

@@ -60,5 +60,5 @@ fn goes_on(home: Home, done: &str, bill: &serde_json::Value, service: &str, trai
     cli.ok(&["order", "cancel", service]);
     assert_eq!(text(&cli.wait(service, "cancelled", "30s")["state"]), "cancelled");
     nothing_is_left(&demo, secs(20));
-    demo.no_panics();
+    demo.said_no_errors();
 }

@@ -1,6 +1,6 @@
 //! Orders, as the command line takes and shows them.
 
-use crate::{Cli, cli::project, remains::items};
+use crate::{Cli, cli::project, remains::items, secs, wait_until};
 use serde_json::Value;
 use std::{collections::BTreeMap, fs};
 
@@ -60,6 +60,20 @@ impl Cli {
         }
         found
     }
+}
+
+/// Waits for just this phase: an order that is past it proves nothing.
+pub fn in_phase(cli: &Cli, id: &str, phase: &str) {
+    wait_until(secs(30), &format!("{id} is {phase}"), || {
+        let order = cli.get(id);
+        match text(&order["phase"]) {
+            now if now == phase => Ok(()),
+            now if order["plan"].is_null() || now < "starting".to_owned() => {
+                Err(format!("it is {} {now}", order["state"]))
+            }
+            _ => panic!("{id} has passed {phase}: {}", cli.story(id)),
+        }
+    });
 }
 
 /// A JSON string as it is.

@@ -44,7 +44,10 @@ impl<S: Send + Sync> FromRequest<S> for Document {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        if request.headers().get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"))
+        if request
+            .headers()
+            .get(header::CONTENT_ENCODING)
+            .is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"))
         {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,

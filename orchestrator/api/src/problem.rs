@@ -68,9 +68,7 @@ impl Problem {
     pub fn bare(status: StatusCode) -> Self {
         let (slug, title, detail) = match status {
             StatusCode::NOT_FOUND => ("not-found", "Not found", "there is nothing at this path"),
-            StatusCode::METHOD_NOT_ALLOWED => {
-                ("method", "Method not allowed", "see /docs for what is offered here")
-            }
+            StatusCode::METHOD_NOT_ALLOWED => ("method", "Method not allowed", "see /docs for what is offered here"),
             s if s.is_client_error() => ("request", "The request is malformed", "see /docs for what is asked here"),
             _ => ("internal", "An internal step failed", "see the server's log"),
         };

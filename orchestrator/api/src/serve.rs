@@ -114,9 +114,8 @@ mod tests {
     async fn start(stop: &CancellationToken) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = Router::new()
-            .route("/", get(|| async { "well" }))
-            .route("/large", get(|| async { vec![b'x'; LARGE] }));
+        let router =
+            Router::new().route("/", get(|| async { "well" })).route("/large", get(|| async { vec![b'x'; LARGE] }));
         tokio::spawn(serve_with(SHORT, listener, router, 2, stop.clone()));
         address
     }

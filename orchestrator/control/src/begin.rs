@@ -22,9 +22,8 @@ impl<S: Store> Desk<S> {
         if order.document.terms.window.is_some() && now.duration_since(due) > MISSED {
             return self.miss(&order).await;
         }
-        let mine = |h: &&rhumb_store::ReplicaHold| {
-            h.holder == Holder::Order(order.id) && h.generation == order.generation
-        };
+        let mine =
+            |h: &&rhumb_store::ReplicaHold| h.holder == Holder::Order(order.id) && h.generation == order.generation;
         let grants: Vec<Grant> = held
             .replicas
             .iter()

@@ -222,7 +222,12 @@ impl<S: Store> Desk<S> {
         let limit = self.inner.config.limits.orders_per_tenant;
         let count = self.roll().orders_of(&caller.tenant);
         if count >= limit {
-            return Err(DeskError::TooMany { tenant: caller.tenant.to_string(), what: "unfinished orders", count, limit });
+            return Err(DeskError::TooMany {
+                tenant: caller.tenant.to_string(),
+                what: "unfinished orders",
+                count,
+                limit,
+            });
         }
         Ok(())
     }
@@ -251,12 +256,7 @@ impl<S: Store> Desk<S> {
 
     /// Asks an order to stop. What has not begun is cancelled at once; the rest is `cancelling` until all of it is gone.
     /// With a version, only the order as it had then.
-    pub async fn cancel(
-        &self,
-        caller: &Caller,
-        id: OrderId,
-        version: Option<i64>,
-    ) -> Result<OrderRecord, DeskError> {
+    pub async fn cancel(&self, caller: &Caller, id: OrderId, version: Option<i64>) -> Result<OrderRecord, DeskError> {
         // a placer's commit between the read and the change only makes the version stale: look again
         for _ in 0..20 {
             let order = self.order(caller, id).await?;

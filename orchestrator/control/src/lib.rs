@@ -9,12 +9,12 @@
 
 pub mod audit;
 pub mod base;
+mod begin;
 pub mod config;
 pub mod desk;
 pub mod error;
 pub mod hub;
 pub mod intake;
-mod begin;
 mod judgement;
 mod live_view;
 mod logs;

@@ -141,9 +141,8 @@ impl<S: Store> Desk<S> {
         for attempt in 0..TRIES {
             let now = self.now();
             // the first decision is made as of the order's own instant, later ones as of now
-            let fresh = attempt == 0
-                && order.state == OrderState::Acknowledged
-                && now.duration_since(order.created) < FRESH;
+            let fresh =
+                attempt == 0 && order.state == OrderState::Acknowledged && now.duration_since(order.created) < FRESH;
             let submit = if fresh { order.created } else { now };
             let seen = match sight.take() {
                 Some(seen) if !seen.is_old() => seen,

@@ -89,7 +89,8 @@ impl<S: Store> Desk<S> {
         };
         let judgement = self.judge(question).await?;
         drop(turn);
-        let record = judgement.record.ok_or_else(|| DeskError::Internal("a decision came without its record".into()))?;
+        let record =
+            judgement.record.ok_or_else(|| DeskError::Internal("a decision came without its record".into()))?;
         let plan = judgement.decision.outcome.ok();
         let binding = plan.is_some() && !dry_run;
         let hold = SignedDuration::from_micros(i64::try_from(hold.micros()).unwrap_or(i64::MAX));

@@ -3,7 +3,7 @@
 use crate::{
     option::{Choice, Matter},
     problem::{HOUR, Problem, Span},
-    window::Tariff,
+    window::{OUTLOOK, Tariff},
 };
 use num_traits::{CheckedAdd, CheckedDiv, CheckedMul, CheckedSub};
 use rhumb_model::ratio::{Ratio, round_half_up};
@@ -27,10 +27,7 @@ pub(crate) struct Times {
     pub finish: Ratio,
 }
 
-/// How far ahead an opening of the order's window is looked for.
-pub(crate) const OUTLOOK: i128 = 400 * 24 * HOUR;
-
-/// Price edges that a start may wait for, at most; daily windows repeat long before.
+/// Price edges that a start may wait for, at most: more than a year of a few windows a day.
 const EDGES: usize = 4_096;
 
 /// What the replicas of a component at one site cost.
@@ -144,7 +141,12 @@ impl<'p, 'a> Compute<'p, 'a> {
         }
         let mut best = self.at(&carried.inbound, carried);
         if let (true, Some(deadline)) = (self.may_wait(), p.deadline) {
-            let last = deadline.checked_sub(&length)?;
+            let mut last = deadline.checked_sub(&length)?;
+            // where every day is like the one before, a later edge has an earlier twin that costs the same
+            let end = deadline.ceil().to_integer();
+            if self.sites.iter().all(|s| p.tariff(*s).borrow().daily_until(end)) {
+                last = last.min(carried.inbound.checked_add(&Ratio::from_integer(24 * HOUR))?);
+            }
             let mut edges: Vec<i128> =
                 self.sites.iter().flat_map(|s| p.tariff(*s).borrow_mut().edges(&carried.inbound, &last)).collect();
             edges.sort_unstable();

@@ -93,7 +93,8 @@ pub fn never_fits(view: &View, request: &Request, policy: &Policy) -> bool {
     }
 }
 
-/// The view as it would be with nothing taken, every site ready and every figure fresh.
+/// The view as it would be with nothing taken, every site ready, every figure fresh, and no link slower than it is meant
+/// to be: what is slow now may be quick later.
 fn emptied(view: &View) -> View {
     let mut empty = view.clone();
     for site in &mut empty.sites {
@@ -103,6 +104,7 @@ fn emptied(view: &View) -> View {
     for link in empty.graph.edge_weights_mut() {
         link.free = link.capacity;
         link.stale = false;
+        link.latency = link.latency.min(link.link.latency);
     }
     empty
 }

@@ -1,8 +1,9 @@
 //! The decision: where an order's components run and how its bytes get there, as one question with one answer.
 //!
-//! `feasible` stands (`stand`, `room`) and exact paths (`path`) feed a branch and bound (`search`, `settle`, `joint`)
-//! whose plans are priced exactly (`cost`, `window`); `explain` and `counterfactual` say why not elsewhere and what
-//! would help; `audit` checks any plan again by other means.
+//! Stands that pass every filter (`stand`, `room`) and exact paths (`path`) feed a branch and bound over sites, models and
+//! replicas (`search`, with `bound`), which settles the legs of each placement (`settle`, and `joint` where legs share a
+//! full link) and prices it exactly (`cost`, `window`). `verdict` says what every other site would cost or lack,
+//! `refusal` and `counterfactual` why there is no plan and what would help; `audit` checks any plan by other means.
 //!
 //! Invariants
 //! - Pure: view, order, submission time and policy go in; nothing else is read. The same question has the same answer,
@@ -33,6 +34,8 @@ mod search;
 mod settle;
 mod stand;
 mod streams;
+mod telling;
+mod totals;
 mod verdict;
 mod window;
 

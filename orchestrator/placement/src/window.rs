@@ -9,6 +9,9 @@ use rhumb_model::{
     ratio::{Decimal, Ratio},
 };
 
+/// How far ahead an opening of the order's window is looked for.
+pub(crate) const OUTLOOK: i128 = 400 * 24 * HOUR;
+
 /// A price book's factor over time, counted in nanoseconds from submission; known as far as anyone has asked.
 #[derive(Debug)]
 pub(crate) struct Tariff {
@@ -76,16 +79,17 @@ impl Tariff {
 
     /// How many clock changes a run of this length can meet, at most; 0 where the zones have none ahead.
     fn clock_changes(&self, length: &Ratio) -> i128 {
-        let ahead = |w: &PriceWindow| {
-            let next = w.tz.time_zone().following(self.submit).next().map(|t| t.timestamp());
-            next.is_some_and(|t| t.as_nanosecond() - self.submit.as_nanosecond() < 2 * 400 * 24 * HOUR)
-        };
-        if self.book.windows.iter().any(ahead) {
-            // zones change their clocks a few times a year; six covers all that are known
-            2 + (length / Ratio::from_integer(60 * 24 * HOUR)).floor().to_integer()
-        } else {
-            0
+        if self.daily_until(2 * OUTLOOK) {
+            return 0;
         }
+        // zones change their clocks a few times a year; six covers all that are known
+        2 + (length / Ratio::from_integer(60 * 24 * HOUR)).floor().to_integer()
+    }
+
+    /// Whether every day is like the one before, up to `until`: no zone changes its clocks before.
+    pub fn daily_until(&self, until: i128) -> bool {
+        let changes = self.book.windows.iter().filter_map(|w| w.tz.time_zone().following(self.submit).next());
+        changes.map(|t| t.timestamp().as_nanosecond() - self.submit.as_nanosecond()).all(|at| at > until)
     }
 
     /// Learns all pieces up to `until`.

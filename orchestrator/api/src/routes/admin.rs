@@ -89,8 +89,7 @@ pub async fn create_token(
         BearerKind::Agent => Bearer::Agent(asked.subject.parse().map_err(wrong)?),
     };
     let made = app.desk.create_token(&principal.0, &bearer, asked.expires, key).await?;
-    let view =
-        TokenView { token: made.token, kind: asked.kind, subject: asked.subject, expires: made.expires };
+    let view = TokenView { token: made.token, kind: asked.kind, subject: asked.subject, expires: made.expires };
     let mut response = (StatusCode::CREATED, Json(view)).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)

@@ -184,12 +184,7 @@ impl Feed {
     }
 }
 
-fn gather(
-    first: Pulse,
-    pulses: &mut Receiver<Pulse>,
-    orders: &mut BTreeSet<OrderId>,
-    sites: &mut BTreeSet<SiteName>,
-) {
+fn gather(first: Pulse, pulses: &mut Receiver<Pulse>, orders: &mut BTreeSet<OrderId>, sites: &mut BTreeSet<SiteName>) {
     let mut next = Some(first);
     while let Some(pulse) = next {
         match pulse {

@@ -139,8 +139,9 @@ pub async fn live_routes(
         ..OrderFilter::default()
     };
     let page = app.desk.orders(&caller, filter).await?;
-    let routes = page.items.iter().flat_map(|o| {
-        if o.state.is_final() { RouteView::ended(o, app.desk.base()) } else { RouteView::of(o) }
-    });
+    let routes = page
+        .items
+        .iter()
+        .flat_map(|o| if o.state.is_final() { RouteView::ended(o, app.desk.base()) } else { RouteView::of(o) });
     Ok(Json(List { items: routes.collect(), next: page.next.map(|id| id.to_string()) }))
 }

@@ -38,11 +38,7 @@ pub fn limit(asked: Option<u32>, usual: u32) -> Result<u32, Problem> {
 
 /// The `Idempotency-Key` header: 1 to 128 visible ASCII characters. `asked` is the route with its query: the same key for
 /// another question is another body.
-pub fn idempotency(
-    headers: &HeaderMap,
-    asked: &str,
-    body_sha256: [u8; 32],
-) -> Result<Option<Idempotency>, Problem> {
+pub fn idempotency(headers: &HeaderMap, asked: &str, body_sha256: [u8; 32]) -> Result<Option<Idempotency>, Problem> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     match value.to_str() {
         Ok(key) if !key.is_empty() && key.len() <= 128 && key.bytes().all(|c| c.is_ascii_graphic()) => {

@@ -7,33 +7,22 @@ use axum::{
 };
 use http_body_util::BodyExt;
 use rhumb_api::{App, Hosts, router};
+pub use rhumb_control::testing::{small as order, training};
 use rhumb_control::{
     Base, Desk, ServerConfig,
+    config::{Limits, Times},
     secrets::{Secret, sha256},
+    testing::FEDERATION,
 };
 use rhumb_model::FederationFile;
 use rhumb_store::{AnyStore, Intent, PostgresLimits, Store, TokenKind, TokenRecord};
 use serde_json::Value;
 use tower::ServiceExt;
 
-pub const FEDERATION: &str = "
-currency: CNY
-devices:
-  H100: {memory: 80GiB, fp16: 1.0}
-sites:
-  - {name: east, jurisdiction: CN, prices: {H100: 28 CNY, cpu: 0.2 CNY}, nodes: [{count: 1, accelerators: {model: H100, count: 8, islands: [8]}, cpu: 96, memory: 1TiB}]}
-  - {name: west, jurisdiction: CN, prices: {H100: 20 CNY, cpu: 0.2 CNY}, nodes: [{count: 1, accelerators: {model: H100, count: 8, islands: [8]}, cpu: 96, memory: 1TiB}]}
-transit: [{name: pop, jurisdiction: CN, relay: true}]
-links:
-  - {id: e-p, from: east, to: pop, both_ways: true, capacity: 100Mbps, latency: 5ms, jurisdictions: [CN], per_gb: 0.1 CNY}
-  - {id: p-w, from: pop, to: west, both_ways: true, capacity: 100Mbps, latency: 5ms, jurisdictions: [CN], per_gb: 0.1 CNY}
-datasets: [{name: corpus, size: 4MB, at: [east]}]
-regions: [{name: users, at: pop, access: 1ms}]
-";
-
 pub struct Rig {
     pub desk: Desk<AnyStore>,
     pub router: Router,
+    setup: fn(&mut Limits, &mut Times),
     folder: tempfile::TempDir,
 }
 
@@ -48,19 +37,24 @@ pub const TOKENS: [(&str, TokenKind, &str); 6] = [
 
 impl Rig {
     pub async fn start() -> Self {
-        Self::open(tempfile::tempdir().unwrap()).await
+        Self::start_with(|_, _| {}).await
+    }
+
+    /// With other limits and times than usual.
+    pub async fn start_with(setup: fn(&mut Limits, &mut Times)) -> Self {
+        Self::open(tempfile::tempdir().unwrap(), setup).await
     }
 
     /// The same data folder under a new process, as far as the data can tell.
     pub async fn restart(self) -> Self {
         self.desk.stop().await;
-        let Self { desk, router, folder } = self;
+        let Self { desk, router, setup, folder } = self;
         desk.store().close().await;
         drop((desk, router));
-        Self::open(folder).await
+        Self::open(folder, setup).await
     }
 
-    async fn open(folder: tempfile::TempDir) -> Self {
+    async fn open(folder: tempfile::TempDir, setup: fn(&mut Limits, &mut Times)) -> Self {
         let path = |name: &str| folder.path().join(name);
         let url = format!("sqlite:{}", path("rhumb.db").display());
         let store = AnyStore::open(&url, PostgresLimits::default()).await.unwrap();
@@ -80,12 +74,13 @@ impl Rig {
         .unwrap();
         config.limits.request_burst = 10_000;
         config.limits.requests_per_second = 10_000;
+        setup(&mut config.limits, &mut config.times);
         let base = Base::new(FederationFile::read(FEDERATION).unwrap()).unwrap();
         let secret = Secret::load(&config.secret_file).unwrap();
         let listen = config.listen;
         let desk = Desk::start(store, base, config, secret).await.unwrap();
         let router = router(App::new(desk.clone(), None), Hosts::new(listen, &[]));
-        Self { desk, router, folder }
+        Self { desk, router, setup, folder }
     }
 
     pub async fn send(&self, request: Request<Body>) -> (StatusCode, Value) {
@@ -114,20 +109,4 @@ pub fn request(token: &str, method: Method, path: &str, body: &str) -> Request<B
         builder = builder.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
     builder.header(header::CONTENT_TYPE, "application/yaml").body(Body::from(body.to_owned())).unwrap()
-}
-
-/// A CPU order that names its site.
-pub fn order(name: &str, site: &str) -> String {
-    format!(
-        "name: {name}\nclass: processing\ncomponents:\n  - name: job\n    need: {{cpu: 4, memory: 1GiB}}\n    work: {{duration: 6s}}\n    \
-         run: {{command: [\"true\"]}}\nconstraints: {{sites: [{site}]}}\n"
-    )
-}
-
-/// An order for all devices of one site; its data comes from `east`.
-pub fn training(name: &str, site: &str) -> String {
-    format!(
-        "name: {name}\nclass: training\ncomponents:\n  - name: trainer\n    need: {{accelerators: {{count: 8, models: [H100], interconnect: nvlink}}, cpu: 8, memory: 8GiB}}\n    \
-         work: {{duration: 6s}}\n    run: {{command: [\"true\"]}}\nflows: [{{from: dataset/corpus, to: trainer}}]\nconstraints: {{sites: [{site}]}}\n"
-    )
 }

@@ -74,5 +74,8 @@ fn the_console_is_built_against_this_interface() {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/openapi.json")).unwrap();
     let written: Value = serde_json::from_str(&text).unwrap();
     let ours = serde_json::to_value(rhumb_api::openapi()).unwrap();
-    assert!(written == ours, "web/openapi.json is old; run: cargo run -p rhumb-api --example openapi > web/openapi.json; npm run generate in web/");
+    assert!(
+        written == ours,
+        "web/openapi.json is old; run: cargo run -p rhumb-api --example openapi > web/openapi.json; npm run generate in web/"
+    );
 }

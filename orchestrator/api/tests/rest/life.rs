@@ -1,29 +1,32 @@
 //! Orders from acknowledgement to bill.
 
 use crate::{
-    agents::{Agent, left_over, until},
+    agents::{Agent, left_over, round, until},
     desk::{Rig, order, training},
 };
 use axum::http::{Method, StatusCode};
+use rhumb_model::Phase;
 use serde_json::Value;
 
-async fn create(rig: &Rig, document: &str) -> String {
+pub async fn create(rig: &Rig, document: &str) -> String {
     let (status, body) = rig.call("t-acme", Method::POST, "/v1/orders", document).await;
     assert_eq!(status, StatusCode::CREATED, "{body}");
     body["id"].as_str().unwrap().to_owned()
 }
 
-fn state(order: &Value) -> &str {
+pub fn state(order: &Value) -> &str {
     order["state"].as_str().unwrap()
 }
 
-fn hold(agents: &mut [Agent], runs: bool) {
+/// Whatever would lead out of the phase is not done.
+pub fn stall(agents: &mut [Agent], phase: impl Into<Option<Phase>>) {
+    let phase = phase.into();
     for agent in agents {
-        agent.hold_runs = runs;
+        agent.stall(phase);
     }
 }
 
-async fn clean(rig: &Rig) {
+pub async fn clean(rig: &Rig) {
     let audit = rig.get("t-admin", "/v1/admin/audit").await;
     assert_eq!(audit["clean"], true, "{audit:#}");
 }
@@ -55,9 +58,7 @@ async fn an_order_is_placed_staged_run_and_billed_as_quoted() {
         phases,
         ["holding", "routing", "staging", "starting", "running", "stopping", "unrouting", "releasing", "settling"]
     );
-    for agent in &mut agents {
-        agent.sync(&rig).await;
-    }
+    round(&rig, &mut agents).await;
     assert!(left_over(&agents).values().all(|n| *n == 0), "{:?}", left_over(&agents));
     clean(&rig).await;
 }
@@ -66,7 +67,7 @@ async fn an_order_is_placed_staged_run_and_billed_as_quoted() {
 async fn what_does_not_fit_waits_with_its_reason_and_goes_ahead_later() {
     let rig = Rig::start().await;
     let mut agents = Agent::all();
-    hold(&mut agents, true);
+    stall(&mut agents, Phase::Running);
     let first = create(&rig, &training("first", "west")).await;
     until(&rig, &mut agents, &first, |o| o["phase"] == "running").await;
     let second = create(&rig, &training("second", "west")).await;
@@ -75,7 +76,7 @@ async fn what_does_not_fit_waits_with_its_reason_and_goes_ahead_later() {
     clean(&rig).await;
     let never = create(&rig, &training("never", "west").replace("count: 8", "count: 64")).await;
     until(&rig, &mut agents, &never, |o| state(o) == "rejected").await;
-    hold(&mut agents, false);
+    stall(&mut agents, None);
     until(&rig, &mut agents, &first, |o| state(o) == "completed").await;
     until(&rig, &mut agents, &second, |o| state(o) == "completed").await;
     clean(&rig).await;
@@ -85,9 +86,7 @@ async fn what_does_not_fit_waits_with_its_reason_and_goes_ahead_later() {
 async fn a_binding_quote_holds_until_it_expires() {
     let rig = Rig::start().await;
     let mut agents = Agent::all();
-    for agent in &mut agents {
-        agent.sync(&rig).await;
-    }
+    round(&rig, &mut agents).await;
     let document = training("quoted", "west");
     let (status, quote) = rig.call("t-acme", Method::POST, "/v1/quotes?hold=2s", &document).await;
     assert_eq!((status, quote["binding"].as_bool()), (StatusCode::CREATED, Some(true)), "{quote:#}");
@@ -106,9 +105,7 @@ async fn a_binding_quote_holds_until_it_expires() {
 async fn an_order_takes_over_its_quotes_devices() {
     let rig = Rig::start().await;
     let mut agents = Agent::all();
-    for agent in &mut agents {
-        agent.sync(&rig).await;
-    }
+    round(&rig, &mut agents).await;
     let (_, quote) = rig.call("t-acme", Method::POST, "/v1/quotes?hold=5min", &training("quoted", "west")).await;
     let body = format!("{{\"quote_id\": \"{}\"}}", quote["id"].as_str().unwrap());
     let id = create(&rig, &body).await;
@@ -122,7 +119,7 @@ async fn an_order_takes_over_its_quotes_devices() {
 async fn cancelling_stops_what_runs_and_leaves_nothing() {
     let rig = Rig::start().await;
     let mut agents = Agent::all();
-    hold(&mut agents, true);
+    stall(&mut agents, Phase::Running);
     let id = create(&rig, &training("stopped", "west")).await;
     until(&rig, &mut agents, &id, |o| o["phase"] == "running").await;
     let (status, body) = rig.call("t-acme", Method::DELETE, &format!("/v1/orders/{id}"), "").await;
@@ -139,13 +136,13 @@ async fn cancelling_stops_what_runs_and_leaves_nothing() {
 async fn an_orchestrator_that_starts_again_continues_every_order() {
     let mut rig = Rig::start().await;
     let mut agents = Agent::all();
-    hold(&mut agents, true);
+    stall(&mut agents, Phase::Running);
     let id = create(&rig, &training("lasting", "west")).await;
     until(&rig, &mut agents, &id, |o| o["phase"] == "running").await;
     rig = rig.restart().await;
     let after = until(&rig, &mut agents, &id, |o| o["phase"] == "running").await;
     assert_eq!(after["generation"], 1, "a restart places nothing again");
-    hold(&mut agents, false);
+    stall(&mut agents, None);
     until(&rig, &mut agents, &id, |o| state(o) == "completed").await;
     clean(&rig).await;
 }
@@ -156,9 +153,13 @@ async fn an_older_report_changes_nothing() {
     let mut agents = Agent::all();
     let stale = agents[1].report();
     agents[1].sync(&rig).await;
-    let (status, reply) = agents[1].post(&rig, &stale).await;
-    assert_eq!(status, StatusCode::OK);
-    assert!(reply.unwrap().desired.is_none());
+    // an answer would prolong leases by a report that does not count
+    assert_eq!(agents[1].post(&rig, &stale).await.0, StatusCode::CONFLICT);
+    let mut former = agents[1].report();
+    agents[1].boot = uuid::Uuid::now_v7();
+    agents[1].sync(&rig).await;
+    former.seq += 100;
+    assert_eq!(agents[1].post(&rig, &former).await.0, StatusCode::CONFLICT, "a former boot is over");
     let id = create(&rig, &order("late", "west")).await;
     until(&rig, &mut agents, &id, |o| state(o) == "completed").await;
     clean(&rig).await;

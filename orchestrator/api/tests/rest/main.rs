@@ -2,8 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests stand outside of test functions here
 
+mod administration;
 mod agents;
 mod credentials;
+mod crowd;
 mod desk;
 mod documents;
+mod leaks;
 mod life;
+mod recovery;
+mod requests;
+mod stream;

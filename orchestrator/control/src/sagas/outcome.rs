@@ -134,7 +134,10 @@ impl<S: Store> Sagas<S> {
                 silent.join(", ")
             ),
             Failover::Lease(lease) => {
-                format!("{} is not heard of: the order is placed again once its lease of {lease} has ended", silent.join(", "))
+                format!(
+                    "{} is not heard of: the order is placed again once its lease of {lease} has ended",
+                    silent.join(", ")
+                )
             }
         })
     }

@@ -2,5 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests stand outside of test functions here
 
+mod faults;
 mod lost_answers;
+mod moments;
 mod world;

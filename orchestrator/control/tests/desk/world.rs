@@ -1,7 +1,7 @@
 //! A desk, its agents and what must be true of both.
 
 use rhumb_control::{
-    Base, Caller, Desk, ServerConfig,
+    Base, Caller, Decide, Desk, ServerConfig,
     intake::Accepted,
     secrets::Secret,
     testing::{FEDERATION, FakeAgent, FlakyStore, POINTS},
@@ -14,6 +14,7 @@ pub struct World {
     pub store: FlakyStore,
     pub desk: Desk<FlakyStore>,
     pub agents: Vec<FakeAgent>,
+    decide: Decide,
     folder: tempfile::TempDir,
 }
 
@@ -21,7 +22,7 @@ pub fn tenant() -> Caller {
     Caller { kind: TokenKind::Tenant, tenant: "acme".parse().unwrap() }
 }
 
-async fn desk(store: FlakyStore, folder: &tempfile::TempDir) -> Desk<FlakyStore> {
+async fn desk(store: FlakyStore, decide: Decide, folder: &tempfile::TempDir) -> Desk<FlakyStore> {
     let path = |name: &str| folder.path().join(name);
     let config: ServerConfig = serde_json::from_value(serde_json::json!({
         "database": "sqlite:unused", "federation": path("federation.yaml"), "secret_file": path("secret"),
@@ -29,16 +30,20 @@ async fn desk(store: FlakyStore, folder: &tempfile::TempDir) -> Desk<FlakyStore>
     .unwrap();
     let base = Base::new(FederationFile::read(FEDERATION).unwrap()).unwrap();
     let secret = Secret::load(&config.secret_file).unwrap();
-    Desk::start(store, base, config, secret).await.unwrap()
+    Desk::start_with(store, base, config, secret, decide).await.unwrap()
 }
 
 impl World {
     /// With every agent heard of.
     pub async fn start() -> Self {
+        Self::start_with(rhumb_placement::decide).await
+    }
+
+    pub async fn start_with(decide: Decide) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = FlakyStore::new(SqliteStore::open(folder.path().join("rhumb.db")).await.unwrap());
-        let desk = desk(store.clone(), &folder).await;
-        let mut world = Self { store, desk, agents: POINTS.map(FakeAgent::new).into(), folder };
+        let desk = desk(store.clone(), decide, &folder).await;
+        let mut world = Self { store, desk, agents: POINTS.map(FakeAgent::new).into(), decide, folder };
         world.round().await;
         world
     }
@@ -47,7 +52,7 @@ impl World {
     pub async fn restart(&mut self) {
         self.desk.stop().await;
         self.store = self.store.for_a_new_process();
-        self.desk = desk(self.store.clone(), &self.folder).await;
+        self.desk = desk(self.store.clone(), self.decide, &self.folder).await;
     }
 
     /// Every agent reports once. One that gets no answer reports again in the next round.
@@ -98,7 +103,7 @@ impl World {
         }
     }
 
-    /// Nothing is held, no agent has anything, the audit is clean, there is one order.
+    /// Nothing is held, no agent has anything, the audit is clean.
     pub async fn nothing_is_left(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.agents.iter().any(|a| a.has() > 0) {
@@ -110,8 +115,11 @@ impl World {
         assert!(held.replicas.is_empty() && held.links.is_empty(), "{held:#?}");
         let audit = self.desk.audit().await.unwrap();
         assert!(audit.clean, "{audit:#?}");
-        let filter = OrderFilter { limit: 10, ..OrderFilter::default() };
-        assert_eq!(self.store.orders(&filter).await.unwrap().items.len(), 1, "one order was asked for");
+    }
+
+    pub async fn orders(&self) -> usize {
+        let filter = OrderFilter { limit: 200, ..OrderFilter::default() };
+        self.store.orders(&filter).await.unwrap().items.len()
     }
 }
 

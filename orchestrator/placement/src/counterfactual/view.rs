@@ -1,7 +1,7 @@
 //! Changes of the federation: a node more at a site, a wider link, a site or a figure that counts again.
 
 use super::{Found, Trial, found, relative, whole};
-use crate::{network::Network, problem::Relax, refusal};
+use crate::{network::Network, problem::Relax, telling};
 use rhumb_federation::{FreeNodes, View};
 use rhumb_model::{Bandwidth, LinkId, fit::NodeShape, state::SiteState};
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ fn describe(shape: &NodeShape) -> String {
 fn link(trial: &Trial) -> Option<Found> {
     let relax = Relax { bandwidth: true, ..Relax::default() };
     let (id, needed, free) = trial.solve(trial.view, trial.net, trial.order(), relax, |problem, solution| {
-        refusal::overfull(problem, solution).map(|(_, id, needed, free)| (id, needed, free))
+        telling::overfull(problem, solution).map(|(_, id, needed, free)| (id, needed, free))
     })??;
     let index = *trial.view.links.get(&id)?;
     let mut more = needed - free;
@@ -105,7 +105,7 @@ fn link(trial: &Trial) -> Option<Found> {
         let net = Network::new(&view);
         let still: Option<(LinkId, u64, u64)> = trial
             .solve(&view, &net, trial.order(), relax, |problem, solution| {
-                refusal::overfull(problem, solution).map(|(_, id, needed, free)| (id, needed, free))
+                telling::overfull(problem, solution).map(|(_, id, needed, free)| (id, needed, free))
             })
             .flatten();
         match still {

@@ -1,5 +1,4 @@
 //! Documents as views and orders.
-#![allow(dead_code)] // each test file uses its part
 
 use jiff::Timestamp;
 use rhumb_federation::View;

@@ -1,10 +1,6 @@
 //! `place` against a placer that tries everything, on federations small enough for that.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
-#![allow(clippy::only_used_in_recursion, clippy::needless_pass_by_value)] // the slow placer is plain recursion
-
-mod brute;
-
+use crate::brute;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rhumb_federation::View;
@@ -292,6 +288,75 @@ proptest! {
             // a plan that was not found is not denied
             (Err(reasons), Some(_)) => prop_assert!(reasons.iter().any(|r| r.reason == ReasonKind::SearchLimit), "{:?}", reasons),
             (Err(_), None) => {}
+        }
+    }
+}
+
+/// Two sites with room, data elsewhere, and few narrow links: legs that share a link are the rule.
+fn narrow() -> impl Strategy<Value = (Value, Value)> {
+    let link = (0_usize..4, 0_usize..4, 2_u64..9, 1_u64..20, 0_u64..9);
+    let flow = (0_u8..6, 1_u64..5, prop::option::weighted(0.5, 1_u64..5));
+    let all = (prop::collection::vec(link, 4..9), prop::collection::vec(flow, 2..4), 0_u64..30, any::<bool>());
+    all.prop_map(|(links, flows, value, spread)| {
+        let points = ["a", "b", "d", "t"];
+        let joins = |l: &&(usize, usize, u64, u64, u64)| l.0 != l.1;
+        let links: Vec<Value> = links
+            .iter()
+            .filter(joins)
+            .enumerate()
+            .map(|(i, l)| {
+                json!({"id": format!("l{i}"), "from": points[l.0], "to": points[l.1], "both_ways": true, "capacity": format!("{}Mbps", l.2),
+                    "latency": format!("{}ms", l.3), "per_gb": format!("0.{} CNY", l.4), "per_mbps_hour": "0.01 CNY"})
+            })
+            .collect();
+        let nodes = json!([{"count": 1, "cpu": 4}]);
+        let file = json!({"currency": "CNY", "links": links, "transit": [{"name": "t"}],
+            "sites": [{"name": "a", "nodes": nodes, "prices": {"cpu": "1 CNY"}}, {"name": "b", "nodes": nodes, "prices": {"cpu": "1.1 CNY"}}, {"name": "d"}],
+            "datasets": [{"name": "x", "size": "1GB", "at": ["d"]}]});
+        let flows: Vec<Value> = flows
+            .iter()
+            .map(|(kind, amount, rate)| {
+                let mut f = match kind {
+                    0 => json!({"from": "dataset/x", "to": "p", "volume": format!("{amount}GB")}),
+                    1 => json!({"from": "dataset/x", "to": "q", "volume": format!("{amount}GB")}),
+                    2 => json!({"from": "q", "to": "dataset/x", "volume": format!("{amount}GB")}),
+                    3 => json!({"from": "p", "to": "q", "rate": format!("{amount}Mbps")}),
+                    4 => json!({"from": "q", "to": "p", "rate": format!("{amount}Mbps")}),
+                    _ => json!({"from": "dataset/x", "to": "p", "rate": format!("{amount}Mbps")}),
+                };
+                if let (Some(rate), 0..3) = (rate, kind) {
+                    f["rate"] = json!(format!("{rate}Mbps"));
+                }
+                f
+            })
+            .collect();
+        let mut q = json!({"name": "q", "need": {"cpu": 2}, "work": {"duration": "1h"}});
+        if spread {
+            q["replicas"] = json!(2);
+            q["place"] = json!({"spread": "site"});
+        }
+        let order = json!({"name": "o", "class": "processing", "flows": flows, "terms": {"value_per_hour": format!("{value} CNY")},
+            "components": [{"name": "p", "need": {"cpu": 2}, "work": {"duration": "2h"}}, q]});
+        (file, order)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn legs_that_share_links_are_chosen_together((file, order) in narrow()) {
+        let view = View::from_file(&FederationFile::read(&file.to_string()).unwrap()).unwrap();
+        let order = Order::read(&order.to_string()).unwrap();
+        let submit: Timestamp = SUBMIT.parse().unwrap();
+        let policy = Policy { staging_max: Bandwidth::from_mbps(5), node_budget: 1_000_000, ..Policy::default() };
+        let request = Request::new(&order, submit);
+        let found = decide(&view, &request, &policy);
+        let best = brute::best(&view, &order, submit, policy.staging_max.kbps());
+        prop_assert_eq!(found.plan().map(|p| i128::from(p.cost.total_micros)), best.map(|b| b.total), "{:?}", found);
+        if let Some(plan) = found.plan() {
+            prop_assert!(plan.proven_optimal, "{:?}", plan);
+            prop_assert_eq!(audit(plan, &request, &view, &policy), vec![]);
         }
     }
 }

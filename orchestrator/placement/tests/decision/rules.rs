@@ -1,12 +1,8 @@
 //! The cost model's rules one by one, each with its arithmetic written out.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
-
-mod world;
-
+use crate::world::{order, submit, view};
 use rhumb_model::Plan;
 use rhumb_placement::{Policy, Request, audit, decide};
-use world::{order, submit, view};
 
 /// Decides, audits, and gives the plan.
 fn plan(file: &str, text: &str) -> Plan {

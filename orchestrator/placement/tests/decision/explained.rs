@@ -1,12 +1,8 @@
 //! What a decision says beside the plan is true: refusals, what would help, and what other sites would cost.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
-
-mod world;
-
+use crate::world::{SUBMIT, order, submit, view};
 use rhumb_model::{ReasonKind, refusal::VerdictKind};
 use rhumb_placement::{Policy, Request, apply, audit, decide, never_fits, place, place_batch};
-use world::{SUBMIT, order, submit, view};
 
 /// Two sites far apart, one transit point between them, and a dear direct line.
 const PAIR: &str = "

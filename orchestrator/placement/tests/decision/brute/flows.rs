@@ -1,0 +1,253 @@
+//! Every way of serving demands, and every path and rung of every leg.
+
+use super::{Best, Brute, HOUR_US, Phase, Placed, R, RUNGS_KBPS, Way, int};
+use petgraph::{graph::NodeIndex, visit::EdgeRef};
+use rhumb_model::{LinkId, order::End};
+use std::collections::BTreeMap;
+
+impl Brute<'_> {
+    pub(super) fn flows(&self, placed: &[Placed], best: &mut Option<Best>) {
+        let mut room: Vec<BTreeMap<usize, u64>> = Vec::new();
+        for (c, p) in self.order.components.iter().zip(placed) {
+            let mut sites = BTreeMap::new();
+            for (s, _, n) in p {
+                *sites.entry(*s).or_insert(0) += u64::from(*n) * c.service.as_ref().map_or(0, |s| s.serves.millirps());
+            }
+            room.push(sites);
+        }
+        self.serve(placed, 0, room, &mut Vec::new(), best);
+    }
+
+    /// All ways of serving demands, in whole requests per second.
+    fn serve(
+        &self,
+        placed: &[Placed],
+        flow: usize,
+        room: Vec<BTreeMap<usize, u64>>,
+        served: &mut Vec<BTreeMap<usize, u64>>,
+        best: &mut Option<Best>,
+    ) {
+        let Some(f) = self.order.flows.get(flow) else {
+            self.legs(placed, served, best);
+            return;
+        };
+        let (Some(demand), Some(part)) = (f.demand, self.index(&f.to)) else {
+            served.push(BTreeMap::new());
+            self.serve(placed, flow + 1, room, served, best);
+            served.pop();
+            return;
+        };
+        let sites: Vec<usize> = room[part].keys().copied().collect();
+        Self::divide(&sites, demand.millirps(), &room[part], &mut BTreeMap::new(), &mut |given| {
+            let mut left = room.clone();
+            for (s, d) in given {
+                *left[part].get_mut(s).unwrap() -= d;
+            }
+            served.push(given.clone());
+            self.serve(placed, flow + 1, left, served, best);
+            served.pop();
+        });
+    }
+
+    fn divide(
+        sites: &[usize],
+        left: u64,
+        room: &BTreeMap<usize, u64>,
+        now: &mut BTreeMap<usize, u64>,
+        f: &mut dyn FnMut(&BTreeMap<usize, u64>),
+    ) {
+        let Some((site, rest)) = sites.split_first() else {
+            if left == 0 {
+                f(now);
+            }
+            return;
+        };
+        let mut given = 0;
+        while given <= left.min(room[site]) {
+            if given > 0 {
+                now.insert(*site, given);
+            }
+            Self::divide(rest, left - given, room, now, f);
+            now.remove(site);
+            given += 1000;
+        }
+    }
+
+    fn legs(&self, placed: &[Placed], served: &[BTreeMap<usize, u64>], best: &mut Option<Best>) {
+        let counts = |part: usize| {
+            let mut sites = BTreeMap::new();
+            for (s, _, n) in &placed[part] {
+                *sites.entry(*s).or_insert(0) += *n;
+            }
+            let all: u32 = sites.values().sum();
+            sites.into_iter().map(|(s, n)| (s, R::new(n.into(), all.into()))).collect::<Vec<_>>()
+        };
+        let mut ways: Vec<(Phase, Vec<Way>)> = Vec::new();
+        for (i, f) in self.order.flows.iter().enumerate() {
+            let points = |end: &End| -> (Vec<NodeIndex>, u64) {
+                match end {
+                    End::Dataset(d) => (self.view.datasets[d].at.iter().map(|s| self.view.points[s]).collect(), 0),
+                    End::Region(r) => {
+                        let r = &self.view.regions[r];
+                        (vec![self.view.points[&r.at]], r.access.micros())
+                    }
+                    End::Component(_) => unreachable!(),
+                }
+            };
+            let at = |s: usize| vec![self.view.sites[s].point];
+            let mut add = |from: Vec<NodeIndex>, to: Vec<NodeIndex>, share: R, access: u64| {
+                ways.push(self.ways(i, &from, &to, share, access));
+            };
+            match (self.index(&f.from), self.index(&f.to)) {
+                (Some(a), Some(b)) if a == b => {
+                    for (s, _) in counts(a) {
+                        for (t, _) in counts(a) {
+                            if s != t {
+                                add(at(s), at(t), int(1), 0);
+                            }
+                        }
+                    }
+                }
+                (Some(a), Some(b)) => {
+                    for (s, x) in counts(a) {
+                        for (t, y) in counts(b) {
+                            add(at(s), at(t), x * y, 0);
+                        }
+                    }
+                }
+                (Some(a), None) => {
+                    let (to, access) = points(&f.to);
+                    for (s, x) in counts(a) {
+                        add(at(s), to.clone(), x, access);
+                    }
+                }
+                (None, Some(b)) => {
+                    let (from, access) = points(&f.from);
+                    if let Some(demand) = f.demand {
+                        for (s, d) in &served[i] {
+                            add(from.clone(), at(*s), R::new((*d).into(), demand.millirps().into()), access);
+                        }
+                    } else {
+                        for (s, x) in counts(b) {
+                            add(from.clone(), at(s), if f.copy { int(1) } else { x }, access);
+                        }
+                    }
+                }
+                (None, None) => unreachable!(),
+            }
+        }
+        if ways.iter().any(|(_, w)| w.is_empty()) {
+            return;
+        }
+        self.choose(placed, &ways, &mut Vec::new(), best);
+    }
+
+    fn ways(&self, index: usize, from: &[NodeIndex], to: &[NodeIndex], share: R, access: u64) -> (Phase, Vec<Way>) {
+        let f = &self.order.flows[index];
+        let size = [&f.from, &f.to].into_iter().find_map(|e| match e {
+            End::Dataset(d) => Some(self.view.datasets[d].size.bytes()),
+            _ => None,
+        });
+        let volume = f.volume.map(rhumb_model::Bytes::bytes).or(if f.rate.is_none() { size } else { None });
+        let phase = match (volume, self.index(&f.to)) {
+            (None, _) => Phase::Run,
+            (_, Some(_)) => Phase::In,
+            _ => Phase::Out,
+        };
+        let local = from.iter().any(|a| to.contains(a));
+        if local {
+            let fits = f.max_latency.is_none_or(|m| access <= m.micros());
+            let way = Way { path: vec![], kbps: 0, path_cost: int(0), transfer: int(0), time: int(0) };
+            return (phase, if fits { vec![way] } else { vec![] });
+        }
+        let rates: Vec<u64> = match f.rate {
+            Some(r) => vec![(int(r.kbps()) * share).ceil().to_integer() as u64],
+            None if phase == Phase::Run => vec![0],
+            None => RUNGS_KBPS.into_iter().filter(|r| *r <= self.staging_max).collect(),
+        };
+        let mut paths = Vec::new();
+        for a in from {
+            for b in to {
+                self.paths(*a, *b, &mut vec![*a], &mut Vec::new(), &mut paths);
+            }
+        }
+        let mut ways = Vec::new();
+        for path in &paths {
+            let links: Vec<_> = path.iter().map(|id| self.view.link(id).unwrap()).collect();
+            let latency = links.iter().map(|l| l.latency.micros()).sum::<u64>();
+            let within = &self.order.constraints.jurisdictions;
+            let point_ok = |n: NodeIndex| self.view.graph[n].jurisdiction.as_ref().is_some_and(|j| within.contains(j));
+            let inside = within.is_empty()
+                || path.iter().all(|id| {
+                    let (a, b) = self.view.graph.edge_endpoints(self.view.links[id]).unwrap();
+                    let l = self.view.link(id).unwrap();
+                    point_ok(a) && point_ok(b) && !l.jurisdictions.is_empty() && l.jurisdictions.is_subset(within)
+                });
+            let secret = !(f.encrypted || self.order.constraints.encrypted) || links.iter().all(|l| l.encrypted);
+            let quick = f.max_latency.is_none_or(|m| latency + access <= m.micros());
+            if !inside || !secret || !quick || links.iter().any(|l| l.stale) {
+                continue;
+            }
+            for kbps in &rates {
+                if links.iter().any(|l| l.free.kbps() < *kbps) {
+                    continue;
+                }
+                let per_hour: R =
+                    links.iter().map(|l| l.per_mbps_hour_micros).sum::<R>() * R::new((*kbps).into(), 1000);
+                let (path_cost, transfer, time) = match volume {
+                    None => (per_hour / int(HOUR_US), int(0), int(0)),
+                    Some(v) => {
+                        let v = int(v) * share;
+                        let moving = v * int(8000) / int(*kbps);
+                        let per_gb: R = links.iter().map(|l| l.per_gb_micros).sum();
+                        (per_hour * moving / int(HOUR_US), per_gb * v / int(1_000_000_000), moving + int(latency))
+                    }
+                };
+                ways.push(Way { path: path.clone(), kbps: *kbps, path_cost, transfer, time });
+            }
+        }
+        (phase, ways)
+    }
+
+    fn paths(
+        &self,
+        at: NodeIndex,
+        to: NodeIndex,
+        seen: &mut Vec<NodeIndex>,
+        now: &mut Vec<LinkId>,
+        found: &mut Vec<Vec<LinkId>>,
+    ) {
+        if at == to {
+            found.push(now.clone());
+            return;
+        }
+        for e in self.view.graph.edges(at) {
+            if seen.contains(&e.target()) {
+                continue;
+            }
+            seen.push(e.target());
+            now.push(e.weight().id.clone());
+            self.paths(e.target(), to, seen, now, found);
+            now.pop();
+            seen.pop();
+        }
+    }
+
+    fn choose<'w>(
+        &self,
+        placed: &[Placed],
+        ways: &'w [(Phase, Vec<Way>)],
+        now: &mut Vec<&'w Way>,
+        best: &mut Option<Best>,
+    ) {
+        if now.len() == ways.len() {
+            self.price(placed, ways, now, best);
+            return;
+        }
+        for way in &ways[now.len()].1 {
+            now.push(way);
+            self.choose(placed, ways, now, best);
+            now.pop();
+        }
+    }
+}

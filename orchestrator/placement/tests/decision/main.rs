@@ -1,0 +1,10 @@
+//! Decisions against the cost model's text: rules by hand, whole decisions by a placer that tries everything, refusals
+//! and explanations by making good what they say.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
+
+mod brute;
+mod examples;
+mod explained;
+mod optimal;
+mod rules;
+mod world;
