@@ -1,4 +1,5 @@
 //! Rules of the house that no compiler checks. Every rule says why.
+#![allow(clippy::unwrap_used)] // helpers of tests stand outside of test functions here
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -150,6 +150,8 @@ constraints: {sites: [shenzhen-cloud]}
 fn an_agent_killed_while_files_arrive_is_no_loss(demo: &Demo) {
     let (_, document) = example("processing-residency");
     let document = document.replace("duration: 10s", "duration: 2s").replace("sleep 10", "sleep 2");
+    // so short a run would rather stand beside its dataset
+    let document = document.replace("encrypted: true", "encrypted: true, sites: [paris-edge]");
     for point in ["frankfurt-core", "pop-marseille", "paris-edge"] {
         let id = demo.cli.order_text("lost-while-staging", &document);
         in_phase(&demo.cli, &id, "staging");

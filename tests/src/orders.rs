@@ -62,17 +62,34 @@ impl Cli {
     }
 }
 
-/// Waits for just this phase: an order that is past it proves nothing.
+/// On the way to completion, in order.
+const PHASES: [&str; 10] = [
+    "reserving",
+    "holding",
+    "routing",
+    "staging",
+    "starting",
+    "running",
+    "stopping",
+    "unrouting",
+    "releasing",
+    "settling",
+];
+
+/// Waits for just this phase.
+///
+/// # Panics
+/// When the order has passed it: what comes next would prove nothing.
 pub fn in_phase(cli: &Cli, id: &str, phase: &str) {
+    let place = |phase: &str| PHASES.iter().position(|p| *p == phase);
     wait_until(secs(30), &format!("{id} is {phase}"), || {
         let order = cli.get(id);
-        match text(&order["phase"]) {
-            now if now == phase => Ok(()),
-            now if order["plan"].is_null() || now < "starting".to_owned() => {
-                Err(format!("it is {} {now}", order["state"]))
-            }
-            _ => panic!("{id} has passed {phase}: {}", cli.story(id)),
+        let now = text(&order["phase"]);
+        if now == phase {
+            return Ok(());
         }
+        assert!(place(&now) < place(phase), "it has passed {phase}: {}", cli.story(id));
+        Err(format!("it is {} {now}", order["state"]))
     });
 }
 

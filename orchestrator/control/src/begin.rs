@@ -6,7 +6,7 @@ use rhumb_model::{LinkId, OrderState};
 use rhumb_provision::{Saga, saga::Placement};
 use rhumb_store::{Grant, Holder, Holdings, Intent, NewEvent, OrderChange, OrderRecord, Outcome, Store};
 
-/// An order with a window that could not be begun this long after it was due would leave its window.
+/// An order with a window or a deadline that could not be begun this long after it was due would miss it.
 const MISSED: SignedDuration = SignedDuration::from_secs(60);
 
 impl<S: Store> Desk<S> {
@@ -19,7 +19,10 @@ impl<S: Store> Desk<S> {
         if due > now && order.state == OrderState::Held {
             return Ok(());
         }
-        if order.document.terms.window.is_some() && now.duration_since(due) > MISSED {
+        // what was quoted may be ordered later than it was decided on
+        let terms = &order.document.terms;
+        let timed = terms.window.is_some() || (terms.deadline.is_some() && order.quote_id.is_none());
+        if timed && now.duration_since(due) > MISSED {
             return self.miss(&order).await;
         }
         let mine =
@@ -83,12 +86,12 @@ impl<S: Store> Desk<S> {
         Ok(())
     }
 
-    /// Gives back what is held and waits for the next window.
+    /// Gives back what is held and waits for another time.
     async fn miss(&self, order: &OrderRecord) -> Result<(), DeskError> {
         let change = OrderChange {
             state: Some(OrderState::Pending),
             phase: Some(None),
-            events: vec![state_event(OrderState::Pending, "its window was missed: placing again".into())],
+            events: vec![state_event(OrderState::Pending, "its time was missed: placing again".into())],
             release: vec![order.generation],
             ..OrderChange::nothing(order.id, order.version, self.now())
         };

@@ -35,16 +35,21 @@ pub(crate) fn spawn<S: Store>(desk: &Desk<S>) {
 async fn run<S: Store>(desk: Desk<S>) {
     let mut faults = BTreeMap::new();
     let mut all = true;
+    let mut looked = Instant::now();
     loop {
         let begun = Instant::now();
+        if all {
+            looked = begun;
+        }
         if let Err(error) = desk.place_waiting(all, &mut faults).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "waiting orders could not be looked at");
         }
         metrics::histogram!(names::ROUND_SECONDS).record(begun.elapsed().as_secs_f64());
         all = tokio::select! {
             () = desk.inner.stop.cancelled() => return,
-            all = desk.inner.hub.woken() => all,
-            () = tokio::time::sleep(IDLE) => true,
+            // many new orders must not keep the others from their turn
+            all = desk.inner.hub.woken() => all || looked.elapsed() >= IDLE,
+            () = tokio::time::sleep(IDLE.saturating_sub(looked.elapsed())) => true,
         };
     }
 }

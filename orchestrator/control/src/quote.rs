@@ -46,13 +46,14 @@ impl<S: Store> Desk<S> {
             let outcome = match self.inner.store.commit(vec![intent]).await {
                 Ok(mut outcomes) => outcomes.pop(),
                 // it may be there all the same, and hold something that nobody knows of
-                Err(error) if is_passing(&error) => match self.inner.store.quote(quote.id).await {
-                    Ok(Some(_)) => Some(Outcome::Done),
-                    Ok(None) | Err(_) => {
-                        self.roll().add_quote(&quote);
-                        return Err(error.into());
+                Err(error) if is_passing(&error) => {
+                    // it ends with the others then, should it be there
+                    self.roll().add_quote(&quote);
+                    match self.inner.store.quote(quote.id).await {
+                        Ok(Some(_)) => Some(Outcome::Done),
+                        Ok(None) | Err(_) => return Err(error.into()),
                     }
-                },
+                }
                 Err(error) => return Err(error.into()),
             };
             match outcome {

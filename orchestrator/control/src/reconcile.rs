@@ -19,7 +19,7 @@ use std::{
 /// How often quotes of other orchestrators are looked for.
 const LOOK: Duration = Duration::from_secs(30);
 /// How often old idempotency keys are forgotten.
-const FORGET: Duration = Duration::from_secs(3_600);
+const FORGET: Duration = Duration::from_hours(1);
 
 pub(crate) fn spawn<S: Store>(desk: &Desk<S>) {
     desk.keep_running("reconciler", run);
@@ -74,7 +74,9 @@ impl<S: Store> Desk<S> {
         // one that became an order is refused, and is no quote any more either
         self.inner.store.commit(expired.iter().map(|id| Intent::EndQuote { quote: *id, at: now }).collect()).await?;
         let mut roll = self.roll();
-        expired.into_iter().for_each(|id| roll.drop_quote(id));
+        for id in expired {
+            roll.drop_quote(id);
+        }
         drop(roll);
         self.inner.hub.wake_placer_for_all();
         Ok(())

@@ -61,7 +61,9 @@ impl Roll {
 
     /// `quotes` are all that hold something. One that has ended elsewhere stays until it expires, which does no harm.
     pub(crate) fn add_quotes(&mut self, quotes: &[QuoteRecord]) {
-        quotes.iter().for_each(|q| self.add_quote(q));
+        for quote in quotes {
+            self.add_quote(quote);
+        }
     }
 
     pub(crate) fn expired(&self, now: Timestamp) -> Vec<QuoteId> {

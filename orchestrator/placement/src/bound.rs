@@ -230,13 +230,14 @@ impl Bounding<'_, '_> {
                 .collect();
             let Some(price) = prices.into_iter().min() else { return must == 0 };
             cheapest = Some(cheapest.map_or(price, |c| c.min(price)));
-            let cost = (price * Ratio::from_integer(i128::from(must))).floor().to_integer();
+            // out of range leaves the bound lower, never wrong
+            let cost = price.checked_mul(&Ratio::from_integer(i128::from(must))).map_or(0, |c| c.floor().to_integer());
             b.bill = b.bill.saturating_add(cost);
             b.each = b.each.saturating_add(cost);
             true
         });
         let rest = i128::from(all) - i128::from(must) * i128::from(self.n);
-        Some((cheapest? * Ratio::from_integer(rest.max(0))).floor().to_integer())
+        Some(cheapest?.checked_mul(&Ratio::from_integer(rest.max(0))).map_or(0, |c| c.floor().to_integer()))
     }
 
     /// The part of a stream that ends at a site, at its least. `None`: no path.

@@ -5,6 +5,7 @@ use crate::{
     option::{self, Choice, Look},
     settle::{Best, Load, Settling},
 };
+use num_traits::CheckedAdd;
 
 /// `independent`: what each leg would choose alone; cheapest first.
 pub(crate) fn settle(settling: &Settling, independent: &[Vec<Choice>], best: &mut Best) {
@@ -92,9 +93,9 @@ impl Joint<'_, '_, '_> {
     fn bound(&self, carried: &Carried, index: usize) -> Option<i128> {
         let rest = &self.rest[index];
         let sum = Carried {
-            path: carried.path + rest.path,
-            transfer: carried.transfer + rest.transfer,
-            held: carried.held + rest.held,
+            path: carried.path.checked_add(&rest.path)?,
+            transfer: carried.transfer.checked_add(&rest.transfer)?,
+            held: carried.held.checked_add(&rest.held)?,
             inbound: carried.inbound.max(rest.inbound),
             outbound: carried.outbound.max(rest.outbound),
         };

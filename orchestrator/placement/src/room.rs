@@ -119,6 +119,9 @@ struct Group {
 /// Steps after which a packing counts as impossible: enough for every site of a size that a person would check by hand.
 const STEPS: u32 = 20_000;
 
+/// Replicas at one site up to which other ways are tried where tightest-first fails; each goes one call deeper.
+const DEEP: u32 = 256;
+
 /// Places every want, or says that it cannot be done; what is left free comes back in order of shape.
 pub(crate) fn pack(nodes: &[FreeNodes], wants: &[Want]) -> Option<Vec<FreeNodes>> {
     let groups: Vec<Group> = nodes
@@ -126,18 +129,46 @@ pub(crate) fn pack(nodes: &[FreeNodes], wants: &[Want]) -> Option<Vec<FreeNodes>
         .enumerate()
         .map(|(origin, n)| Group { shape: n.shape.clone(), origin, used: 0, count: n.count })
         .collect();
-    let mut steps = 0;
-    let left = place(groups, wants, 0, &mut steps)?;
-    let mut shapes: Vec<FreeNodes> = Vec::new();
-    let mut left: Vec<(NodeShape, u32)> = left.into_iter().map(|g| (g.shape, g.count)).collect();
-    left.sort();
-    for (shape, count) in left {
-        match shapes.last_mut() {
-            Some(last) if last.shape == shape => last.count += count,
-            _ => shapes.push(FreeNodes { shape, count }),
+    let replicas: u32 = wants.iter().flat_map(|w| &w.replicas).map(|(_, n)| n).sum();
+    let left = match tightest_first(groups.clone(), wants) {
+        Some(left) => left,
+        None if replicas <= DEEP => place(groups, wants, 0, &mut 0)?,
+        None => return None,
+    };
+    Some(fit::group_nodes(left.into_iter().map(|g| (g.shape, g.count))))
+}
+
+/// Each replica on the tightest node that takes it, without going back.
+fn tightest_first(mut groups: Vec<Group>, wants: &[Want]) -> Option<Vec<Group>> {
+    for (index, want) in wants.iter().enumerate() {
+        if want.component.place.spread == Some(Spread::Site) && want.replicas.iter().map(|(_, n)| n).sum::<u32>() > 1 {
+            return None;
         }
+        let Some(domain) = domain(want.component) else {
+            groups = Packing { wants, index, within: &|_| true }.all(groups)?;
+            continue;
+        };
+        let nodes: Vec<FreeNodes> =
+            groups.iter().map(|g| FreeNodes { shape: g.shape.clone(), count: g.count }).collect();
+        groups = domains(domain, &nodes).iter().find_map(|d| match d {
+            Domain::Named(label) => {
+                let within = |g: &Group| domain(&g.shape) == Some(label);
+                Packing { wants, index, within: &within }.all(groups.clone())
+            }
+            Domain::OneNode(shape) => {
+                let mut left = (*shape).clone();
+                let spread =
+                    want.component.place.spread.is_some() && want.replicas.iter().map(|(_, n)| n).sum::<u32>() > 1;
+                let mut queue = want.replicas.iter().flat_map(|(m, n)| std::iter::repeat_n(*m, *n as usize));
+                let fit = !spread && queue.all(|m| fit::take(&want.component.need, m, &mut left).is_some());
+                let at = groups.iter().position(|g| &&g.shape == shape).filter(|_| fit)?;
+                let mut after = groups.clone();
+                Packing { wants, index, within: &|_| true }.put(&mut after, at, left);
+                Some(after)
+            }
+        })?;
     }
-    Some(shapes)
+    Some(groups)
 }
 
 fn place(groups: Vec<Group>, wants: &[Want], index: usize, steps: &mut u32) -> Option<Vec<Group>> {
@@ -181,6 +212,17 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
+    /// Places all replicas of the want, each on the tightest node, without going back.
+    fn all(&self, mut groups: Vec<Group>) -> Option<Vec<Group>> {
+        for (model, n) in &self.wants[self.index].replicas {
+            for _ in 0..*n {
+                let (_, at, left) = self.choices(&groups, *model, &mut 0).into_iter().next()?;
+                self.put(&mut groups, at, left);
+            }
+        }
+        Some(groups)
+    }
+
     /// Places the rest of the queue, tightest node first, and goes back where that leads nowhere.
     fn next(
         &self,
@@ -190,9 +232,24 @@ impl Packing<'_> {
         steps: &mut u32,
     ) -> Option<Vec<Group>> {
         let Some(model) = queue.get(done) else { return place(groups, self.wants, self.index + 1, steps) };
+        for (_, at, left) in self.choices(&groups, *model, steps) {
+            if *steps > STEPS {
+                return None;
+            }
+            let mut after = groups.clone();
+            self.put(&mut after, at, left);
+            if let Some(found) = self.next(after, queue, done + 1, steps) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Nodes that take one replica: how much they have left then, their group, and the shape that is left; tightest first.
+    fn choices(&self, groups: &[Group], model: Option<&ModelName>, steps: &mut u32) -> Vec<(u64, usize, NodeShape)> {
         let component = self.wants[self.index].component;
-        let bit = 1_u64 << (self.index % 64);
-        let mut choices: Vec<(u64, usize, NodeShape)> = Vec::new();
+        let bit = self.bit();
+        let mut choices = Vec::new();
         for (i, group) in groups.iter().enumerate().filter(|(_, g)| (self.within)(g)) {
             let taken = match component.place.spread {
                 None | Some(Spread::Site) => false,
@@ -201,34 +258,31 @@ impl Packing<'_> {
             };
             let mut left = group.shape.clone();
             *steps += 1;
-            if !taken && fit::take(&component.need, *model, &mut left).is_some() {
+            if !taken && fit::take(&component.need, model, &mut left).is_some() {
                 choices.push((size(&left), i, left));
             }
         }
         choices.sort();
-        for (_, i, left) in choices {
-            if *steps > STEPS {
-                return None;
-            }
-            let mut after = groups.clone();
-            let mut one = after[i].clone();
-            one.shape = left;
-            one.count = 1;
-            one.used |= bit;
-            after[i].count -= 1;
-            match after
-                .iter_mut()
-                .find(|g| g.shape == one.shape && g.used == one.used && g.origin == one.origin && g.count > 0)
-            {
-                Some(same) => same.count += 1,
-                None => after.push(one),
-            }
-            after.retain(|g| g.count > 0);
-            if let Some(found) = self.next(after, queue, done + 1, steps) {
-                return Some(found);
-            }
+        choices
+    }
+
+    fn bit(&self) -> u64 {
+        1 << (self.index % 64)
+    }
+
+    /// Turns one node of a group into what is left of it.
+    fn put(&self, groups: &mut Vec<Group>, at: usize, left: NodeShape) {
+        let mut one = groups[at].clone();
+        one.shape = left;
+        one.count = 1;
+        one.used |= self.bit();
+        groups[at].count -= 1;
+        let same = |g: &&mut Group| g.shape == one.shape && g.used == one.used && g.origin == one.origin && g.count > 0;
+        match groups.iter_mut().find(same) {
+            Some(same) => same.count += 1,
+            None => groups.push(one),
         }
-        None
+        groups.retain(|g| g.count > 0);
     }
 }
 
@@ -240,4 +294,77 @@ fn size(shape: &NodeShape) -> u64 {
         .map(|g| u64::from(g.free) * 1000 + g.partial.iter().map(|p| u64::from(p.0)).sum::<u64>())
         .sum();
     devices.saturating_mul(1 << 20).saturating_add(shape.cpu.milli() >> 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{self, Size};
+    use rhumb_federation::View;
+    use rhumb_model::{FederationFile, Order};
+
+    fn components() -> Vec<Component> {
+        let needs = [
+            "{cpu: 3}",
+            "{cpu: 0.5, memory: 40GiB}",
+            "{accelerators: {count: 1}, cpu: 1}",
+            "{accelerators: {count: 3, interconnect: nvlink}}",
+            "{accelerators: {count: 8, memory: 60GiB}, cpu: 40}",
+            "{accelerators: {share: 30%, memory: 20GiB}}",
+            "{accelerators: {count: 2, interconnect: pcie}}",
+            "{accelerators: {count: 2, interconnect: rack}}",
+        ];
+        let places = ["{}", "{spread: node}", "{spread: rack}", "{spread: site}"];
+        let text = |n: &str, p: &str| {
+            format!(
+                "name: t\nclass: training\ncomponents: [{{name: c, need: {n}, work: {{duration: 1h}}, place: {p}}}]"
+            )
+        };
+        let of = |n: &str, p: &str| Order::read(&text(n, p)).unwrap().components.remove(0);
+        needs.iter().flat_map(|n| places.iter().map(|p| of(n, p))).collect()
+    }
+
+    fn views() -> [View; 2] {
+        let mixed = "
+currency: CNY
+devices: {H100: {memory: 80GiB}, A100: {memory: 40GiB}}
+sites:
+  - name: a
+    nodes:
+      - {count: 2, accelerators: {model: H100, count: 8, islands: [4, 4], pcie: [2, 6]}, cpu: 20, memory: 100GiB, rack: r1}
+      - {count: 1, accelerators: [{model: H100, count: 2}, {model: A100, count: 4, islands: [4]}], cpu: 9, memory: 1TiB, rack: r1}
+      - {count: 3, accelerators: {model: A100, count: 5}, cpu: 64, memory: 64GiB}
+";
+        [generate::federation(Size::of(4), 1), FederationFile::read(mixed).unwrap()]
+            .map(|f| View::from_file(&f).unwrap())
+    }
+
+    #[test]
+    fn counting_agrees_with_taking_one_after_the_other_and_packing_takes_as_many() {
+        for view in views() {
+            for component in components() {
+                let models: Vec<Option<&ModelName>> = match component.need.accelerators {
+                    Some(_) => view.devices.keys().map(Some).collect(),
+                    None => vec![None],
+                };
+                for (site, model) in view.sites.iter().flat_map(|s| models.iter().map(move |m| (s, *m))) {
+                    let n = most(&component, model, &site.nodes, 1_000);
+                    assert_eq!(n, fit::most_spread(&component.need, model, &site.nodes, component.place.spread));
+                    let want = |n: u32| [Want { component: &component, replicas: vec![(model, n)] }];
+                    assert!(pack(&site.nodes, &want(n)).is_some(), "{component:?} {n}");
+                    assert!(pack(&site.nodes, &want(n + 1)).is_none(), "{component:?} {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ten_thousand_replicas_are_packed_without_going_deep() {
+        let text = "name: t\nclass: processing\ncomponents: [{name: c, replicas: 10000, need: {cpu: 1}, work: {duration: 1h}}]";
+        let order = Order::read(text).unwrap();
+        let file = "{currency: CNY, sites: [{name: a, nodes: [{count: 500, cpu: 20}]}]}";
+        let view = View::from_file(&FederationFile::read(file).unwrap()).unwrap();
+        let want = [Want { component: &order.components[0], replicas: vec![(None, 10_000)] }];
+        assert_eq!(pack(&view.sites[0].nodes, &want).unwrap()[0].shape.cpu.milli(), 0);
+    }
 }

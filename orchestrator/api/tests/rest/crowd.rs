@@ -57,7 +57,7 @@ async fn fifty_orders_for_room_of_two_hold_what_two_can() {
         let document = training(&format!("rush-{n}"), "west").replace("sites: [west]", "sites: []");
         clients.spawn(async move { create(&rig, &document).await });
     }
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         clean(&rig).await;
         given_once(&rig).await;

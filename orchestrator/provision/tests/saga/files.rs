@@ -231,6 +231,12 @@ fn a_plan_that_is_not_this_orders_begins_nothing() {
     assert!(!begins(|c| drop(c.plan.flows[0].path.pop())), "a path that ends early");
     assert!(!begins(|c| c.plan.flows[0].path.clear()), "two sites and nothing between them");
     assert!(!begins(|c| c.plan.flows[0].path[0] = "nowhere".parse().unwrap()), "no such link");
+    assert!(!begins(|c| c.plan.flows[0].path[0] = "b-r".parse().unwrap()), "a path that begins elsewhere");
+    let nothing = |c: &mut Case| {
+        c.placements.clear();
+        c.plan.components.clear();
+    };
+    assert!(!begins(nothing), "nothing is planned");
 }
 
 /// One site may have two models of device for one component: each replica is billed by its own.
