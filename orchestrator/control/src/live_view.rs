@@ -89,14 +89,14 @@ impl<S: Store> Desk<S> {
         }
         let live = Live { sites, reserved: sight.reserved.clone(), datasets: BTreeMap::new() };
         let mut view = View::assemble(state.stamp.generation, self.inner.base.fixed(), &live, &state.figures, now);
-        let lost = |p: &crate::hub::Point| p.last.as_ref().is_none_or(|l| l.heard.elapsed() > lost_after);
-        let lost: BTreeSet<_> = state.points.iter().filter(|(_, p)| lost(p)).map(|(name, _)| name.clone()).collect();
+        let heard = |p: &crate::hub::Point| p.last.as_ref().is_some_and(|l| l.heard.elapsed() <= lost_after);
+        let alive: BTreeSet<_> = state.points.iter().filter(|(_, p)| heard(p)).map(|(name, _)| name.clone()).collect();
         drop(state);
-        // nobody relays at a point whose agent is silent, however fresh the last figure of a link to it is
+        // nobody relays at a point whose agent is silent or missing, however fresh the last figure of a link to it is
         for edge in view.graph.edge_indices() {
             let ends = view.graph.edge_endpoints(edge);
-            let at_lost = ends.is_some_and(|(a, b)| [a, b].iter().any(|n| lost.contains(&view.graph[*n].name)));
-            view.graph[edge].stale |= at_lost;
+            let carried = ends.is_some_and(|(a, b)| [a, b].iter().all(|n| alive.contains(&view.graph[*n].name)));
+            view.graph[edge].stale |= !carried;
         }
         // the overlay seals end to end between agents: any measured link carries an encrypted flow
         for link in view.graph.edge_weights_mut() {
