@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 use system_tests::{
-    Cli, Demo,
+    Cli, Demo, links,
     orders::{example, in_phase, int, placed, text},
     processes,
     remains::{audit_is_clean, items, nothing_is_left},
@@ -78,6 +78,7 @@ fn quotes_hold_until_they_expire(demo: &Demo) {
     let cli = &demo.cli;
     let paris = cli.document("paris.yaml", &all_of_paris("rival"));
     let wide = cli.document("wide.yaml", HALF_OF_A_LINK);
+    links::settle(demo);
     let kept = [&paris, &wide].map(|file| cli.ok(&["quote", "-f", file, "--hold", "10s"]));
     let rivals = [&paris, &wide].map(|file| cli.order(file));
     for (rival, true_reasons) in rivals.iter().zip([&["capacity", "shape"][..], &["bandwidth", "latency"]]) {
@@ -107,6 +108,7 @@ fn quotes_hold_until_they_expire(demo: &Demo) {
 
 /// Cancelled while its files are on their way.
 fn a_cancel_while_staging_leaves_nothing(demo: &Demo) {
+    links::settle(demo);
     let id = demo.cli.order(&example("training-two-sites").0);
     in_phase(&demo.cli, &id, "staging");
     demo.cli.ok(&["order", "cancel", &id]);

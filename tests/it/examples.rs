@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use system_tests::{
-    Cli, Demo,
+    Cli, Demo, links,
     orders::{example, int, placed, sums, text},
     remains::{audit_is_clean, items, nothing_is_left},
     secs, wait_until,
@@ -39,6 +39,7 @@ fn every_example_is_quoted_decided_run_and_billed() {
     // one after the other where the bill is held against the quote: work that shares two cores takes longer
     let mut logs = BTreeMap::new();
     for (index, (name, right)) in RIGHT.iter().enumerate() {
+        links::settle(&demo);
         let running = begin(cli, name, index);
         let order = cli.wait(&running.id, "running", "60s");
         is_right(&order, name, right);

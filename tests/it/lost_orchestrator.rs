@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 use system_tests::{
-    Demo,
+    Demo, links,
     orders::{example, in_phase, int, text},
     patience::until_moment,
     processes,
@@ -24,6 +24,7 @@ const WITHIN_MS: u64 = 4_000;
 fn orders_survive_the_loss_of_the_orchestrator() {
     let demo = Demo::start();
     let mut seed = Seed::new("orders_survive_the_loss_of_the_orchestrator");
+    links::settle(&demo);
     let mut ids = vec![demo.cli.order(&example("training-two-sites").0)];
     in_phase(&demo.cli, &ids[0], "staging");
     kill_and_see_it_back(&demo, "server");

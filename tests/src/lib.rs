@@ -7,6 +7,7 @@
 
 pub mod cli;
 pub mod demo;
+pub mod links;
 pub mod orders;
 pub mod patience;
 pub mod processes;

@@ -87,11 +87,12 @@ impl<S: Store> Desk<S> {
                 sites.entry(name.clone()).or_insert_with(|| LiveSite { state: site_state(name), nodes: Vec::new() });
             site.nodes.push(LiveNode { node: Arc::clone(node), used });
         }
-        let live = Live { sites, reserved: sight.reserved.clone(), datasets: BTreeMap::new() };
-        let mut view = View::assemble(state.stamp.generation, self.inner.base.fixed(), &live, &state.figures, now);
         let heard = |p: &crate::hub::Point| p.last.as_ref().is_some_and(|l| l.heard.elapsed() <= lost_after);
         let alive: BTreeSet<_> = state.points.iter().filter(|(_, p)| heard(p)).map(|(name, _)| name.clone()).collect();
+        let (generation, figures) = (state.stamp.generation, state.figures.clone());
         drop(state);
+        let live = Live { sites, reserved: sight.reserved.clone(), datasets: BTreeMap::new() };
+        let mut view = View::assemble(generation, self.inner.base.fixed(), &live, &figures, now);
         // nobody relays at a point whose agent is silent or missing, however fresh the last figure of a link to it is
         for edge in view.graph.edge_indices() {
             let ends = view.graph.edge_endpoints(edge);

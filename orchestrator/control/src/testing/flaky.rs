@@ -56,6 +56,11 @@ impl FlakyStore {
         state.trouble = Some((at, trouble));
     }
 
+    /// What has not gone wrong yet goes well.
+    pub fn calm(&self) {
+        self.state().trouble = None;
+    }
+
     /// How many commits there were.
     pub fn commits(&self) -> u64 {
         self.state().commits

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests stand outside of test functions here
 
+mod away;
 mod faults;
 mod lost_answers;
 mod moments;

@@ -105,6 +105,10 @@ impl World {
 
     /// Nothing is held, no agent has anything, the audit is clean.
     pub async fn nothing_is_left(&mut self) {
+        self.store.calm();
+        if self.store.is_dead() {
+            self.restart().await;
+        }
         let deadline = Instant::now() + Duration::from_secs(10);
         while self.agents.iter().any(|a| a.has() > 0) {
             assert!(Instant::now() < deadline, "an agent still has something");
