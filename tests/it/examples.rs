@@ -58,6 +58,7 @@ fn every_example_is_quoted_decided_run_and_billed() {
     }
     a_service_runs_until_it_is_cancelled(cli);
     staged_files_are_their_sources(cli, &logs);
+    crate::streams::bytes_travel_hop_by_hop(&demo);
     a_failure_is_told(cli);
     what_fits_nowhere_is_rejected(cli);
     nothing_is_left(&demo, secs(20));

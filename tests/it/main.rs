@@ -7,3 +7,4 @@ mod lost_agent;
 mod lost_orchestrator;
 mod measured;
 mod restarted;
+mod streams;

@@ -148,6 +148,20 @@ impl Demo {
         self.home.take().expect("a demo is interrupted once")
     }
 
+    /// The launcher alone is gone from one moment to the next. Returns the folder once nothing of the federation runs.
+    ///
+    /// # Panics
+    /// When something still runs after `limit`.
+    pub fn kill(mut self, limit: Duration) -> Home {
+        processes::kill(self.child.id());
+        self.child.wait().expect("a killed child can be waited for");
+        wait_until(limit, "the federation ends with its launcher", || match self.processes() {
+            left if left.is_empty() => Ok(()),
+            left => Err(left.iter().map(|p| format!("{} {}", p.pid, p.command)).collect::<Vec<_>>().join("; ")),
+        });
+        self.home.take().expect("a demo is killed once")
+    }
+
     fn signal_group(&self, signal: Signal) {
         if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             // it may have ended by itself

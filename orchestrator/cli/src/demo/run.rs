@@ -190,6 +190,8 @@ impl Demo {
         let path = layout.config(SERVER);
         let mut config = self.world.server(layout, listen, &controls.wan)?;
         fs::write(&path, yaml(&config)?).with_context(|| format!("cannot write {}", path.display()))?;
+        // a demo that was killed has left the address that its orchestrator had
+        drop(fs::remove_file(layout.address()));
         let arguments = ["server", "--config"].map(Into::into).into_iter();
         let arguments = arguments.chain([path.clone().into(), "--address-file".into(), layout.address().into()]);
         controls.children.add(Plan {
