@@ -1,6 +1,5 @@
 //! Static facts of the federation, from its file: points, links, prices, datasets, regions.
 
-use rhumb_federation::View;
 use rhumb_model::{
     Amount, DocumentError, FederationFile, Link, LinkId, ModelName, PointName, SiteName, money::Currency,
     price::PriceBook, ratio::Ratio,
@@ -14,7 +13,6 @@ pub struct Base {
     pub links: BTreeMap<LinkId, Link>,
     books: BTreeMap<SiteName, PriceBook>,
     fixed: rhumb_federation::assemble::Base,
-    calm: View,
 }
 
 impl Base {
@@ -22,13 +20,7 @@ impl Base {
         let links = file.directed_links().into_iter().map(|l| (l.id.clone(), l)).collect();
         let books = file.sites.iter().map(|s| (s.name.clone(), s.prices.clone())).collect();
         let fixed = rhumb_federation::assemble::Base::from_file(&file)?;
-        let calm = View::from_file(&file)?;
-        Ok(Self { file, links, books, fixed, calm })
-    }
-
-    /// The federation as configured: everybody there, nothing taken, every delay as it should be.
-    pub fn calm(&self) -> &View {
-        &self.calm
+        Ok(Self { file, links, books, fixed })
     }
 
     /// The static parts of every view.
@@ -57,7 +49,9 @@ impl Base {
 
     fn micros(&self, amount: Option<&Amount>) -> Ratio {
         // the file's check refuses a currency without a rate
-        amount.and_then(|a| self.file.micros(*a).ok()).unwrap_or_else(|| Ratio::from_integer(0))
+        amount
+            .and_then(|a| a.micros_in(self.fixed.currency, &self.fixed.rates).ok())
+            .unwrap_or_else(|| Ratio::from_integer(0))
     }
 }
 
@@ -79,10 +73,10 @@ impl Prices for Base {
     }
 
     fn per_gb(&self, link: &LinkId) -> Ratio {
-        self.micros(self.links.get(link).and_then(|l| l.per_gb.as_ref()))
+        self.fixed.link(link).map_or_else(|| Ratio::from_integer(0), |l| l.per_gb_micros)
     }
 
     fn per_mbps_hour(&self, link: &LinkId) -> Ratio {
-        self.micros(self.links.get(link).and_then(|l| l.per_mbps_hour.as_ref()))
+        self.fixed.link(link).map_or_else(|| Ratio::from_integer(0), |l| l.per_mbps_hour_micros)
     }
 }

@@ -279,10 +279,6 @@ impl<S: Store> Desk<S> {
         }
     }
 
-    pub async fn point_records(&self) -> Result<Vec<PointRecord>, DeskError> {
-        Ok(self.inner.store.points().await?)
-    }
-
     /// Nothing new starts at a draining site; what runs there runs on.
     pub async fn drain(&self, caller: &Caller, site: &SiteName, draining: bool) -> Result<(), DeskError> {
         if caller.kind != TokenKind::Admin {

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use rhumb_federation::FigureBook;
-use rhumb_model::{LinkId, OrderId, PointName};
+use rhumb_model::{LinkId, OrderId, PointName, Span, state::SiteState};
 use rhumb_provision::{PointShare, Stamp};
 use rhumb_wire::{Desired, LinkFigures, NodeReport, PeerLink, ProbeTarget, Report, report::AssignmentKey};
 use std::{
@@ -39,7 +39,7 @@ pub struct State {
     pub points: BTreeMap<PointName, Point>,
     pub figures: FigureBook,
     /// What the last report of each configured link said.
-    pub raw_figures: BTreeMap<LinkId, (LinkFigures, Instant)>,
+    pub raw_figures: BTreeMap<LinkId, LinkFigures>,
     pub shares: BTreeMap<OrderId, BTreeMap<PointName, PointShare>>,
     /// The last stamp given out.
     pub stamp: Stamp,
@@ -163,9 +163,16 @@ impl State {
         let share = self.shares.get(&key.order).and_then(|s| s.get(point));
         share.is_some_and(|s| s.assignments.iter().any(|a| &a.key == key))
     }
+}
 
-    /// What the point's prober said last, and how long ago.
-    pub fn figure(&self, link: &LinkId) -> Option<(&LinkFigures, std::time::Duration)> {
-        self.raw_figures.get(link).map(|(f, at)| (f, at.elapsed()))
+impl LastReport {
+    /// State of a point, from when its agent was last heard.
+    pub fn state(last: Option<&Self>, lost_after: Span, draining: bool) -> SiteState {
+        match last {
+            None => SiteState::NeverSeen,
+            Some(last) if last.heard.elapsed().as_micros() > u128::from(lost_after.micros()) => SiteState::Lost,
+            Some(_) if draining => SiteState::Draining,
+            Some(_) => SiteState::Ready,
+        }
     }
 }

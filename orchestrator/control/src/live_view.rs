@@ -1,6 +1,10 @@
 //! The view of this moment: static parts, what is held, who was heard, what was measured.
 
-use crate::{desk::Desk, error::DeskError};
+use crate::{
+    desk::Desk,
+    error::DeskError,
+    hub::{LastReport, Point},
+};
 use jiff::Timestamp;
 use rhumb_federation::{
     View,
@@ -73,12 +77,10 @@ impl<S: Store> Desk<S> {
     /// Sites in `avoid` take no work.
     pub(crate) fn view_on(&self, sight: &Sight, now: Timestamp, avoid: &BTreeSet<SiteName>) -> View {
         let state = self.inner.hub.lock();
-        let lost_after = Duration::from_micros(self.inner.config.times.lost_after.micros());
-        let site_state = |site: &SiteName| match state.points.get(site).and_then(|p| p.last.as_ref()) {
-            None => SiteState::NeverSeen,
-            Some(last) if last.heard.elapsed() > lost_after => SiteState::Lost,
-            Some(_) if sight.draining.contains(site) || avoid.contains(site) => SiteState::Draining,
-            Some(_) => SiteState::Ready,
+        let lost_after = self.inner.config.times.lost_after;
+        let site_state = |site: &SiteName| {
+            let last = state.points.get(site).and_then(|p| p.last.as_ref());
+            LastReport::state(last, lost_after, sight.draining.contains(site) || avoid.contains(site))
         };
         let mut sites: BTreeMap<SiteName, LiveSite> = BTreeMap::new();
         for (name, node) in &sight.nodes {
@@ -87,7 +89,7 @@ impl<S: Store> Desk<S> {
                 sites.entry(name.clone()).or_insert_with(|| LiveSite { state: site_state(name), nodes: Vec::new() });
             site.nodes.push(LiveNode { node: Arc::clone(node), used });
         }
-        let heard = |p: &crate::hub::Point| p.last.as_ref().is_some_and(|l| l.heard.elapsed() <= lost_after);
+        let heard = |p: &Point| LastReport::state(p.last.as_ref(), lost_after, false) == SiteState::Ready;
         let alive: BTreeSet<_> = state.points.iter().filter(|(_, p)| heard(p)).map(|(name, _)| name.clone()).collect();
         let (generation, figures) = (state.stamp.generation, state.figures.clone());
         drop(state);

@@ -192,5 +192,5 @@ fn fold(state: &mut State, figures: &LinkFigures, now: Timestamp) {
             return;
         }
     }
-    state.raw_figures.insert(figures.link.clone(), (figures.clone(), Instant::now()));
+    state.raw_figures.insert(figures.link.clone(), figures.clone());
 }

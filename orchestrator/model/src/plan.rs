@@ -68,10 +68,3 @@ pub struct Cost {
     pub fragmentation_micros: i64,
     pub currency: Currency,
 }
-
-impl Cost {
-    /// What `budget` bounds and the bill shows: compute, path and transfer.
-    pub fn bill_micros(&self) -> i64 {
-        self.compute_micros + self.path_micros + self.transfer_micros
-    }
-}

@@ -185,11 +185,6 @@ impl PriceBook {
     }
 }
 
-/// The first instant strictly after `at` whose local time of day is `clock`.
-pub fn edge_after(at: Timestamp, clock: ClockTime, zone: &Zone) -> Option<Timestamp> {
-    instants_after(at, clock, zone).min()
-}
-
 /// The instants of `clock` on this and the next days that lie after `at`. A time that a clock change repeats gives both
 /// instants, one that it skips gives the instant of the change.
 fn instants_after(at: Timestamp, clock: ClockTime, zone: &Zone) -> impl Iterator<Item = Timestamp> {

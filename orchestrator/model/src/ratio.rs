@@ -156,6 +156,11 @@ pub fn round_half_up(value: Ratio) -> i128 {
     doubled.div_euclid(value.denom() * 2)
 }
 
+/// An exact amount in micro-units, rounded half up and kept within what a document and a column hold: 0 to `i64::MAX`.
+pub fn whole_micros(value: Ratio) -> i64 {
+    round_half_up(value).clamp(0, i128::from(i64::MAX)) as i64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,7 +8,7 @@ use rhumb_federation::View;
 use rhumb_model::{
     LinkId, PointName, Reason, ReasonKind,
     quantity::{Bandwidth, Latency},
-    ratio::{Ratio, round_half_up},
+    ratio::{Ratio, whole_micros},
 };
 
 /// The cheapest path under the bounds asked.
@@ -77,13 +77,12 @@ pub fn path_between(
     let zero = Ratio::from_integer(0);
     let per_gb = links.clone().fold(zero, |sum, l| sum + l.per_gb_micros);
     let per_mbps_hour = links.clone().fold(zero, |sum, l| sum + l.per_mbps_hour_micros);
-    let clamp = |r: Ratio| round_half_up(r).clamp(0, i128::from(i64::MAX)) as i64;
     Ok(Between {
         links: links.clone().map(|l| l.id.clone()).collect(),
         latency: Latency::from_micros(route.latency),
         free: links.map(|l| l.free).min().unwrap_or(Bandwidth::ZERO),
-        transfer_micros: clamp(per_gb * Ratio::from_integer(i128::from(gigabytes))),
-        path_micros_per_hour: clamp(per_mbps_hour * Ratio::new(i128::from(rate.kbps()), 1_000)),
+        transfer_micros: whole_micros(per_gb * Ratio::from_integer(i128::from(gigabytes))),
+        path_micros_per_hour: whole_micros(per_mbps_hour * Ratio::new(i128::from(rate.kbps()), 1_000)),
     })
 }
 

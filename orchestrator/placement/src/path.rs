@@ -214,15 +214,7 @@ struct Search<'a> {
 impl Search<'_> {
     /// Adds a label unless one at the same point is as good in everything; of equals the smaller link ids stay.
     fn push(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i64, u32, u64)) {
-        let (Some((cost_left, links_left)), Some(latency_left)) =
-            (self.tree.cheapest[point as usize], self.left(point))
-        else {
-            return;
-        };
-        let Some(estimate) = cost.checked_add(cost_left) else { return };
-        if latency.checked_add(latency_left).is_none_or(|l| l > limit) {
-            return;
-        }
+        let Some((estimate, links_left)) = self.estimate(point, limit, cost, latency) else { return };
         let index = self.labels.len() as u32;
         let mut replaced = None;
         for &other in &self.at[point as usize] {
@@ -251,6 +243,14 @@ impl Search<'_> {
         self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false });
         self.at[point as usize].push(index);
         self.heap.push(Reverse((estimate, links + links_left, links, index)));
+    }
+
+    /// (cost of the whole path, links that remain) at the least; `None`: no way on ends well within the limit.
+    fn estimate(&self, point: u32, limit: u64, cost: i64, latency: u64) -> Option<(i64, u32)> {
+        let (cost_left, links_left) = self.tree.cheapest[point as usize]?;
+        let estimate = cost.checked_add(cost_left)?;
+        latency.checked_add(self.left(point)?).filter(|l| *l <= limit)?;
+        Some((estimate, links_left))
     }
 
     /// Latency that remains from a point at the least; where no bound is set and only the price counts, none.
@@ -325,15 +325,7 @@ pub(crate) fn alternatives(
 
 impl Search<'_> {
     fn push_any(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i64, u32, u64)) {
-        let (Some((cost_left, links_left)), Some(latency_left)) =
-            (self.tree.cheapest[point as usize], self.left(point))
-        else {
-            return;
-        };
-        let Some(estimate) = cost.checked_add(cost_left) else { return };
-        if latency.checked_add(latency_left).is_none_or(|l| l > limit) {
-            return;
-        }
+        let Some((estimate, links_left)) = self.estimate(point, limit, cost, latency) else { return };
         let index = self.labels.len() as u32;
         self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false });
         self.heap.push(Reverse((estimate, links + links_left, links, index)));

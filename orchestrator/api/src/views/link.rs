@@ -1,7 +1,7 @@
 //! Links: configured figures beside measured ones.
 
 use rhumb_control::Desk;
-use rhumb_model::LinkId;
+use rhumb_model::{LinkId, ratio::whole_micros};
 use rhumb_provision::Prices;
 use rhumb_store::{AnyStore, Holdings};
 use serde::Serialize;
@@ -55,9 +55,8 @@ pub fn links(desk: &Desk<AnyStore>, holdings: &Holdings) -> Vec<LinkView> {
             // a window without a reply leaves the last known figure, ageing
             let known = state.figures.figure(&link.id);
             let age_ms = known.map(|f| u64::try_from(now.duration_since(f.received_at).as_millis()).unwrap_or(0));
-            let window = state.figure(&link.id).map(|(figures, _)| figures);
+            let window = state.raw_figures.get(&link.id);
             let reserved_kbps = reserved.get(&link.id).copied().unwrap_or(0);
-            let micros = |ratio| rhumb_model::ratio::round_half_up(ratio).clamp(0, i128::from(i64::MAX)) as i64;
             LinkView {
                 id: link.id.to_string(),
                 from: link.from.to_string(),
@@ -78,8 +77,8 @@ pub fn links(desk: &Desk<AnyStore>, holdings: &Holdings) -> Vec<LinkView> {
                 stale: age_ms.is_none_or(|a| a > stale_after_ms),
                 estimated: known.is_none(),
                 provider: link.provider.as_ref().map(ToString::to_string),
-                per_gb_micros: micros(desk.base().per_gb(&link.id)),
-                per_mbps_hour_micros: micros(desk.base().per_mbps_hour(&link.id)),
+                per_gb_micros: whole_micros(desk.base().per_gb(&link.id)),
+                per_mbps_hour_micros: whole_micros(desk.base().per_mbps_hour(&link.id)),
                 jurisdictions: link.jurisdictions.iter().map(ToString::to_string).collect(),
                 encrypted: link.encrypted,
             }

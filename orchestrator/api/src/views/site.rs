@@ -1,7 +1,7 @@
 //! Sites with their nodes and devices.
 
 use rhumb_control::{Desk, hub::LastReport};
-use rhumb_model::{SiteName, site::Coordinates, state::SiteState};
+use rhumb_model::{SiteName, ratio::whole_micros, site::Coordinates, state::SiteState};
 use rhumb_provision::Prices;
 use rhumb_store::{AnyStore, Holder, Holdings, NodeRecord, PointRecord};
 use serde::Serialize;
@@ -120,7 +120,7 @@ pub fn site(
     let state = desk.hub().lock();
     let last = state.points.get(name).and_then(|p| p.last.as_ref());
     let draining = points.iter().any(|p| &p.name == name && p.draining);
-    let site_state = point_state(desk, last, draining);
+    let site_state = LastReport::state(last, desk.config().times.lost_after, draining);
     let nodes: Vec<_> = nodes.iter().filter(|n| &n.site == name).map(|n| node(n, held, shown)).collect();
     let mut models: BTreeMap<String, ModelCount> = BTreeMap::new();
     for d in nodes.iter().flat_map(|n| &n.devices) {
@@ -131,7 +131,6 @@ pub fn site(
     }
     let (lat_micro, lon_micro) = micro(entry.place.as_ref());
     let base = desk.base();
-    let rounded = |r| rhumb_model::ratio::round_half_up(r).clamp(0, i128::from(i64::MAX)) as i64;
     let factor = entry.prices.factor_at(desk.now());
     Some(SiteView {
         name: name.to_string(),
@@ -148,9 +147,9 @@ pub fn site(
         nodes,
         prices: PriceView {
             currency: base.currency().to_string(),
-            devices: entry.prices.devices.keys().map(|m| (m.to_string(), rounded(base.device(name, m)))).collect(),
-            cpu_micros: rounded(base.core(name)),
-            memory_gib_micros: rounded(base.gib(name)),
+            devices: entry.prices.devices.keys().map(|m| (m.to_string(), whole_micros(base.device(name, m)))).collect(),
+            cpu_micros: whole_micros(base.core(name)),
+            memory_gib_micros: whole_micros(base.gib(name)),
             factor_now: *factor.numer() as f64 / *factor.denom() as f64,
         },
         unmanaged: last.map_or(0, |l| l.report.unmanaged),
@@ -195,7 +194,7 @@ pub fn transit(desk: &Desk<AnyStore>) -> Vec<TransitView> {
         .iter()
         .map(|t| {
             let last = state.points.get(&t.name).and_then(|p| p.last.as_ref());
-            let point = point_state(desk, last, false);
+            let point = LastReport::state(last, desk.config().times.lost_after, false);
             let (lat_micro, lon_micro) = micro(t.place.as_ref());
             TransitView {
                 name: t.name.to_string(),
@@ -210,15 +209,4 @@ pub fn transit(desk: &Desk<AnyStore>) -> Vec<TransitView> {
             }
         })
         .collect()
-}
-
-/// State of a point, from when its agent was last heard.
-fn point_state(desk: &Desk<AnyStore>, last: Option<&LastReport>, draining: bool) -> SiteState {
-    let limit = desk.config().times.lost_after.micros();
-    match last {
-        None => SiteState::NeverSeen,
-        Some(l) if l.heard.elapsed().as_micros() as u64 > limit => SiteState::Lost,
-        Some(_) if draining => SiteState::Draining,
-        Some(_) => SiteState::Ready,
-    }
 }
