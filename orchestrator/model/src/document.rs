@@ -187,7 +187,7 @@ fn parts(message: &str, start: &str) -> Option<(String, Vec<String>)> {
 }
 
 /// `use "the nearest"`, or all where none is near.
-pub(crate) fn nearest<S: AsRef<str>>(word: &str, known: &[S]) -> String {
+pub fn nearest<S: AsRef<str>>(word: &str, known: &[S]) -> String {
     let word: String = word.chars().take(64).collect::<String>().to_lowercase();
     let near = known
         .iter()

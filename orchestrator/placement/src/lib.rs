@@ -25,6 +25,7 @@ mod legs;
 mod network;
 mod option;
 pub mod output;
+pub mod paths;
 mod path;
 pub mod policy;
 mod problem;

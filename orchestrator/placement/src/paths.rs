@@ -1,0 +1,3 @@
+//! Paths by themselves.
+pub mod matrix;
+pub mod wan;
