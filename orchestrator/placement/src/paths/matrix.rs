@@ -226,6 +226,3 @@ pub struct Share {
     pub carried: u128,
     pub parts: u64,
 }
-
-#[cfg(test)]
-mod tests;

@@ -27,10 +27,7 @@ pub enum WanError<E> {
 }
 
 /// Reads a net. `read` gives the text of a file by its plain name, and nothing where there is no such file.
-pub fn read<E>(
-    name: &str,
-    mut read: impl FnMut(&str) -> Result<Option<String>, E>,
-) -> Result<Matrix, WanError<E>> {
+pub fn read<E>(name: &str, mut read: impl FnMut(&str) -> Result<Option<String>, E>) -> Result<Matrix, WanError<E>> {
     let (points, arcs, demands) = match name.split_once('/') {
         Some((family @ ("sndlib" | "zoo"), net)) if !net.is_empty() => tables(family, net, &mut read)?,
         Some(("teavar", net)) if !net.is_empty() => teavar(net, &mut read)?,
@@ -75,10 +72,7 @@ fn tables<E>(
 }
 
 /// TEAVAR's matrices have decimals: amounts and capacities are kept in thousandths.
-fn teavar<E>(
-    net: &str,
-    read: &mut impl FnMut(&str) -> Result<Option<String>, E>,
-) -> Result<Parts, WanError<E>> {
+fn teavar<E>(net: &str, read: &mut impl FnMut(&str) -> Result<Option<String>, E>) -> Result<Parts, WanError<E>> {
     let (net, matrix) = match net.split_once('/') {
         Some((net, matrix)) => (net, matrix.parse::<usize>().ok().filter(|m| *m > 0)),
         None => (net, Some(1)),
@@ -103,7 +97,10 @@ fn teavar<E>(
     let table = Table::open(format!("teavar_{net}_demand_first24.txt"), read)?;
     let Some((number, line)) = table.all().nth(matrix - 1) else {
         let name = format!("teavar/{net}/{matrix}");
-        return Err(WanError::Unknown { name, nearest: format!("{} has {} matrices", table.file, table.all().count()) });
+        return Err(WanError::Unknown {
+            name,
+            nearest: format!("{} has {} matrices", table.file, table.all().count()),
+        });
     };
     let row = Row { file: &table.file, line: number, fields: line.split_whitespace().collect() };
     let size = points.len();
@@ -137,10 +134,7 @@ struct Row<'a> {
 }
 
 impl Table {
-    fn open<E>(
-        file: String,
-        read: &mut impl FnMut(&str) -> Result<Option<String>, E>,
-    ) -> Result<Self, WanError<E>> {
+    fn open<E>(file: String, read: &mut impl FnMut(&str) -> Result<Option<String>, E>) -> Result<Self, WanError<E>> {
         let text = read(&file).map_err(WanError::Read)?;
         let Some(text) = text else {
             let reason = "there is no such file beside the others: add it, plain or as .gz".to_owned();
@@ -213,10 +207,12 @@ impl Row<'_> {
         let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
         let thousandths = format!("{:0<3}", part.get(..part.len().min(3)).unwrap_or_default());
         let more = u64::from(part.bytes().skip(3).any(|b| b != b'0'));
-        let value = (digits(whole) && digits(part))
-            .then(|| whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(thousandths.parse::<u64>().ok()? + more));
-        value.flatten().map(Traffic).ok_or_else(|| {
-            self.wrong(format!("\"{}\" is no number from 0 up, or too large", text.escape_debug()))
-        })
+        let value = (digits(whole) && digits(part)).then(|| {
+            whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(thousandths.parse::<u64>().ok()? + more)
+        });
+        value
+            .flatten()
+            .map(Traffic)
+            .ok_or_else(|| self.wrong(format!("\"{}\" is no number from 0 up, or too large", text.escape_debug())))
     }
 }
