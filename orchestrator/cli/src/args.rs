@@ -11,6 +11,7 @@ use crate::{
     },
     demo::DemoArgs,
     output::Format,
+    paths::PathsArgs,
     place::PlaceArgs,
     plans::AuditArgs,
     probe::ProbeCommand,
@@ -82,6 +83,8 @@ pub enum Command {
     Route(RouteCommand),
     /// Decide offline, on files
     Place(PlaceArgs),
+    /// Route a whole demand matrix so that the fullest link is as empty as possible
+    Paths(PathsArgs),
     /// Measure this program
     #[command(subcommand, after_help = "Example:\n  rhumb bench place --sites 100")]
     Bench(BenchCommand),
@@ -132,6 +135,8 @@ mod tests {
             "rhumb order wait x --for running --timeout 5",
             "rhumb quote -f a.yaml --hold 5",
             "rhumb path a b --max-latency 20",
+            "rhumb path a b --disjoint=roads",
+            "rhumb paths --wan d",
             "rhumb demo wan set ab",
             "rhumb demo wan set ab --latency 200",
             "rhumb demo wan set ab --loss 1",
@@ -158,6 +163,9 @@ mod tests {
             "rhumb order wait x --for completed --timeout 60s",
             "rhumb order list --state pending,inProgress --all -o yaml",
             "rhumb path a b --mbps 5 --max-latency 20ms --gb 3",
+            "rhumb path a b --disjoint",
+            "rhumb path --disjoint=points a b",
+            "rhumb paths --wan d --net sndlib/abilene --split",
             "rhumb place --federation f --order a b --order c --policy p --at 2026-12-01T09:00:00Z",
             "rhumb audit",
             "rhumb audit --federation f --plans p --order a",

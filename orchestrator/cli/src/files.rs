@@ -1,6 +1,7 @@
 //! Files that commands read: whole, within a limit, as text.
 
 use crate::exit::{CliError, Problem};
+use flate2::read::MultiGzDecoder;
 use rhumb_model::{DocumentError, FederationFile, Order, document};
 use serde::de::DeserializeOwned;
 use std::{
@@ -23,6 +24,25 @@ pub fn text(path: &Path, limit: usize) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|e| {
         CliError::Usage(format!("{shown} is not UTF-8 text from byte {} on", e.utf8_error().valid_up_to()))
     })
+}
+
+/// A file, or the packed one beside it whose name ends in `.gz`; `None` where neither is there.
+pub fn unpacked(path: &Path, limit: usize) -> Result<Option<String>, CliError> {
+    let packed = path.with_added_extension("gz");
+    if path.exists() || !packed.exists() {
+        return path.exists().then(|| text(path, limit)).transpose();
+    }
+    let failed = |e: io::Error| CliError::Usage(format!("cannot read {}: {e}", packed.display()));
+    let mut content = String::new();
+    let file = File::open(&packed).map_err(failed)?;
+    MultiGzDecoder::new(file).take(limit as u64 + 1).read_to_string(&mut content).map_err(failed)?;
+    if content.len() > limit {
+        return Err(CliError::Usage(format!(
+            "{} unpacks to more than {limit} bytes: use a smaller file",
+            packed.display()
+        )));
+    }
+    Ok(Some(content))
 }
 
 /// An order document as text; the server reads it.
@@ -73,5 +93,22 @@ mod tests {
         let (_folder, path) = file(b"name: x\nclass: training\ncomponents: []\nflwos: []\n");
         let shown = order(&path).unwrap_err().to_string();
         assert!(shown.contains("/flwos") && shown.contains("order.yaml"), "{shown}");
+    }
+
+    #[test]
+    fn a_packed_file_reads_as_the_plain_one_would() {
+        let (_folder, plain) = file(b"name: x\n");
+        let packed = plain.with_added_extension("gz");
+        let mut packer = flate2::write::GzEncoder::new(File::create(&packed).unwrap(), flate2::Compression::default());
+        io::Write::write_all(&mut packer, b"name: packed\n").unwrap();
+        packer.finish().unwrap();
+        assert_eq!(unpacked(&plain, 100).unwrap().as_deref(), Some("name: x\n"));
+        std::fs::remove_file(&plain).unwrap();
+        assert_eq!(unpacked(&plain, 100).unwrap().as_deref(), Some("name: packed\n"));
+        assert!(matches!(unpacked(&plain, 5), Err(CliError::Usage(_))));
+        std::fs::write(&packed, b"not packed").unwrap();
+        assert!(matches!(unpacked(&plain, 100), Err(CliError::Usage(_))));
+        std::fs::remove_file(&packed).unwrap();
+        assert_eq!(unpacked(&plain, 100).unwrap(), None);
     }
 }

@@ -16,6 +16,7 @@ mod demo;
 mod exit;
 mod files;
 mod output;
+mod paths;
 mod place;
 mod plans;
 mod probe;
@@ -57,6 +58,7 @@ fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
         Command::Agent(args) => agent::main(&args),
         Command::Probe(args) => probe::main(args, output),
         Command::Place(args) => place::main(&args, output),
+        Command::Paths(args) => paths::main(&args, output),
         Command::Bench(command) => bench::main(&command, output),
         Command::Audit(args) if args.federation.is_some() => plans::main(&args, output),
         Command::Completion { shell } => {

@@ -6,8 +6,15 @@ use axum::{
     Json,
     extract::{Query, State},
 };
-use rhumb_model::{Bandwidth, Latency, PointName};
-use rhumb_placement::path_between;
+use rhumb_model::{Bandwidth, Latency, LinkId, PointName};
+use rhumb_placement::{
+    Between,
+    paths::{
+        Answer, Protection,
+        answer::{self, Wish},
+        disjoint::Apart,
+    },
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -24,6 +31,19 @@ pub struct PathQuery {
     /// Volume to be moved, in 10^9 bytes.
     #[serde(default)]
     gb: u64,
+    /// Asks for a backup too, which shares none of these with the path.
+    disjoint: Option<Disjoint>,
+}
+
+/// What a path and its backup must not share.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Disjoint {
+    Links,
+    /// Neither a link nor a point, but for the ends.
+    Points,
+    /// Neither a link nor a shared-risk group.
+    Risks,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,6 +59,25 @@ pub struct PathView {
     pub transfer_micros: i64,
     pub path_micros_per_hour: i64,
     pub currency: String,
+    /// Only where a backup was asked for.
+    pub backup: Option<BackupView>,
+    /// Whether no other path, or no other pair of paths, is cheaper for certain.
+    pub proven_cheapest: bool,
+    /// What all paths together have free, whatever their delay.
+    pub carries_kbps: u64,
+    /// Links that limit it: every path crosses one of them.
+    pub limited_by: Vec<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BackupView {
+    /// Link ids in order.
+    pub path: Vec<String>,
+    pub points: Vec<String>,
+    pub latency_us: u64,
+    pub free_kbps: u64,
+    pub transfer_micros: i64,
+    pub path_micros_per_hour: i64,
 }
 
 /// The cheapest path under the bounds, or why there is none.
@@ -66,9 +105,15 @@ pub async fn paths(
             return Err(Problem::not_found(format!("point {point} does not exist")));
         }
     }
-    let rate = Bandwidth::from_mbps(query.mbps);
+    let apart = query.disjoint.map(|disjoint| match disjoint {
+        Disjoint::Links => Apart::Links,
+        Disjoint::Points => Apart::Points,
+        Disjoint::Risks => Apart::Risks,
+    });
+    let protection = apart.map_or(Protection::None, Protection::Pair);
+    let wish = Wish { rate: Bandwidth::from_mbps(query.mbps), bound, gigabytes: query.gb, protection };
     let ends = (from.clone(), to.clone());
-    let search = move || path_between(&view, &ends.0, &ends.1, rate, bound, query.gb);
+    let search = move || answer::answer(&view, &ends.0, &ends.1, wish);
     let found = tokio::task::spawn_blocking(search).await;
     drop(turn);
     let found = found.map_err(|_| Problem::bare(axum::http::StatusCode::INTERNAL_SERVER_ERROR))?.map_err(|reason| {
@@ -79,16 +124,32 @@ pub async fn paths(
         problem
     })?;
     let base = app.desk.base();
-    let hops = found.links.iter().filter_map(|l| base.ends(l)).map(|(_, to)| to.to_string());
+    let points = |path: &Between| {
+        let hops = path.links.iter().filter_map(|l| base.ends(l)).map(|(_, to)| to.to_string());
+        std::iter::once(from.to_string()).chain(hops).collect()
+    };
+    let ids = |links: &[LinkId]| links.iter().map(ToString::to_string).collect();
+    let Answer { path, backup, proven, carries, limited_by } = found;
     Ok(Json(PathView {
         from: from.to_string(),
         to: to.to_string(),
-        points: std::iter::once(from.to_string()).chain(hops).collect(),
-        path: found.links.iter().map(ToString::to_string).collect(),
-        latency_us: found.latency.micros(),
-        free_kbps: found.free.kbps(),
-        transfer_micros: found.transfer_micros,
-        path_micros_per_hour: found.path_micros_per_hour,
+        points: points(&path),
+        path: ids(&path.links),
+        latency_us: path.latency.micros(),
+        free_kbps: path.free.kbps(),
+        transfer_micros: path.transfer_micros,
+        path_micros_per_hour: path.path_micros_per_hour,
         currency: base.currency().to_string(),
+        backup: backup.map(|backup| BackupView {
+            points: points(&backup),
+            path: ids(&backup.links),
+            latency_us: backup.latency.micros(),
+            free_kbps: backup.free.kbps(),
+            transfer_micros: backup.transfer_micros,
+            path_micros_per_hour: backup.path_micros_per_hour,
+        }),
+        proven_cheapest: proven,
+        carries_kbps: carries.kbps(),
+        limited_by: ids(&limited_by),
     }))
 }

@@ -118,6 +118,7 @@ async fn every_error_is_a_problem() {
         (Method::GET, "/v1/paths?from=east&to=nowhere", StatusCode::NOT_FOUND),
         (Method::GET, "/v1/paths?from=east&to=west&gb=99999999999", StatusCode::UNPROCESSABLE_ENTITY),
         (Method::GET, "/v1/paths?from=east&to=west&max_latency=1ms", StatusCode::UNPROCESSABLE_ENTITY),
+        (Method::GET, "/v1/paths?from=east&to=west&disjoint=roads", StatusCode::BAD_REQUEST),
         (Method::POST, "/v1/quotes?hold=0s", StatusCode::UNPROCESSABLE_ENTITY),
         (Method::POST, "/v1/quotes?hold=5", StatusCode::UNPROCESSABLE_ENTITY),
     ];

@@ -139,12 +139,33 @@ fn verdicts(view: &Value, currency: &str, output: Output) -> Vec<String> {
 
 /// A path with its points and price.
 pub fn path(view: &Value) -> String {
-    let currency = text(view, "/currency");
-    let names = |pointer| list(view, pointer).iter().filter_map(|v| v.as_str().map(str::to_owned)).collect::<Vec<_>>();
-    let links = names("/path");
+    let mut lines = way(view, &text(view, "/currency"));
+    if let Some(backup) = view.pointer("/backup").filter(|b| !b.is_null()) {
+        let way = way(backup, &text(view, "/currency"));
+        lines
+            .extend(way.iter().enumerate().map(|(i, l)| if i == 0 { format!("backup {l}") } else { format!("  {l}") }));
+    }
+    if view.pointer("/proven_cheapest") == Some(&Value::Bool(false)) {
+        lines.push("a cheaper pair may exist: the search ended at its limit".into());
+    }
+    let limits = names(view, "/limited_by");
+    if !limits.is_empty() {
+        let all = crate::show::rate(int(view, "/carries_kbps").unwrap_or(0));
+        lines.push(format!("all paths together have {all} free, limited by {}", limits.join(", ")));
+    }
+    lines.join("\n")
+}
+
+fn names(view: &Value, pointer: &str) -> Vec<String> {
+    list(view, pointer).iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()
+}
+
+/// Points, links, delay and price of one path.
+fn way(view: &Value, currency: &str) -> Vec<String> {
+    let links = names(view, "/path");
     let mut lines = vec![format!(
         "{}: {}",
-        names("/points").join(" > "),
+        names(view, "/points").join(" > "),
         if links.is_empty() { "the same point".to_owned() } else { links.join(", ") }
     )];
     if !links.is_empty() {
@@ -153,10 +174,10 @@ pub fn path(view: &Value) -> String {
             latency(int(view, "/latency_us").unwrap_or(0)),
             crate::show::rate(int(view, "/free_kbps").unwrap_or(0))
         ));
-        let price = |pointer| money(int(view, pointer).unwrap_or(0), &currency);
+        let price = |pointer| money(int(view, pointer).unwrap_or(0), currency);
         lines.push(format!("transfer {}, path {} per hour", price("/transfer_micros"), price("/path_micros_per_hour")));
     }
-    lines.join("\n")
+    lines
 }
 
 #[cfg(test)]
@@ -201,5 +222,17 @@ mod tests {
         let file = FederationFile::read(text).unwrap();
         let written = federation(&serde_json::to_value(&file).unwrap()).unwrap();
         assert_eq!(FederationFile::read(&written).unwrap(), file);
+    }
+
+    #[test]
+    fn a_path_shows_its_backup_and_what_limits_all_paths() {
+        let view = json!({"path": ["ab"], "points": ["a", "b"], "latency_us": 5_000, "free_kbps": 40_000, "transfer_micros": 0,
+            "path_micros_per_hour": 0, "currency": "CNY", "proven_cheapest": false, "carries_kbps": 70_000, "limited_by": ["ab", "ub"],
+            "backup": {"path": ["au", "ub"], "points": ["a", "u", "b"], "latency_us": 9_000, "free_kbps": 30_000,
+                "transfer_micros": 0, "path_micros_per_hour": 0}});
+        let shown = path(&view);
+        for part in ["a > b: ab", "backup a > u > b: au, ub", "may exist", "70Mbps free, limited by ab, ub"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
     }
 }

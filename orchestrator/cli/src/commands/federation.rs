@@ -10,7 +10,7 @@ use crate::{
     output::{Output, Paint, say, table},
     show::{age, bytes, int, latency, list, money, or_dash, ppm, rate, text},
 };
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use reqwest::Method;
 use rhumb_model::Latency;
 use serde_json::{Value, json};
@@ -62,7 +62,8 @@ pub enum RouteCommand {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rhumb path shanghai-core singapore-cloud --mbps 20 --max-latency 50ms")]
+#[command(after_help = "Examples:\n  rhumb path shanghai-core singapore-cloud --mbps 20 --max-latency 50ms\n  \
+                        rhumb path shanghai-core singapore-cloud --disjoint")]
 pub struct PathArgs {
     from: String,
     to: String,
@@ -75,6 +76,26 @@ pub struct PathArgs {
     /// Volume to move, in 10^9 bytes
     #[arg(long, default_value_t = 0)]
     gb: u64,
+    /// Also a backup, which shares none of these with the path: risks are links and shared-risk groups
+    #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "risks")]
+    disjoint: Option<Disjoint>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Disjoint {
+    Links,
+    Points,
+    Risks,
+}
+
+impl Disjoint {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Links => "links",
+            Self::Points => "points",
+            Self::Risks => "risks",
+        }
+    }
 }
 
 pub async fn site(command: SiteCommand, client: &Client, output: Output) -> Result<Exit, CliError> {
@@ -221,6 +242,7 @@ pub async fn path(args: &PathArgs, client: &Client, output: Output) -> Result<Ex
     query.extend((args.mbps > 0).then(|| ("mbps", args.mbps.to_string())));
     query.extend((args.gb > 0).then(|| ("gb", args.gb.to_string())));
     query.extend(args.max_latency.map(|l| ("max_latency", l.to_string())));
+    query.extend(args.disjoint.map(|d| ("disjoint", d.word().to_owned())));
     let found = client.get(&["v1", "paths"], query).await?;
     output.show(&found, |_| explain::path(&found))?;
     Ok(Exit::Done)

@@ -34,11 +34,11 @@ pub fn cheapest(graph: &Graph, from: usize, to: usize, bounds: Bounds, banned: &
         let e = &graph.edges()[edge];
         e.capacity >= bounds.rate && !banned.bans(edge) && !banned.shuts(e.from) && !banned.shuts(e.to)
     };
-    let left = remaining(graph, to, &usable, |edge| graph.edges()[edge].cost.0);
+    let left = remaining(graph, to, usable, |edge| graph.edges()[edge].cost.0);
     left[from]?;
     let edges = match bounds.latency {
-        None => walk(graph, from, to, &usable, &left),
-        Some(limit) => within(graph, from, to, limit, &usable, &left),
+        None => walk(graph, from, to, usable, &left),
+        Some(limit) => within(graph, from, to, limit, usable, &left),
     };
     graph.path(edges?)
 }

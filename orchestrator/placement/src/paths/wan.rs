@@ -26,14 +26,24 @@ pub enum WanError<E> {
     Read(E),
 }
 
+/// A net as read: arcs and demands in the order of the files, a link's way there before its way back.
+#[derive(Debug, Clone)]
+pub struct Net {
+    pub arcs: Vec<Arc>,
+    pub demands: Vec<Demand>,
+    pub matrix: Matrix,
+}
+
 /// Reads a net. `read` gives the text of a file by its plain name, and nothing where there is no such file.
-pub fn read<E>(name: &str, mut read: impl FnMut(&str) -> Result<Option<String>, E>) -> Result<Matrix, WanError<E>> {
+pub fn read<E>(name: &str, mut read: impl FnMut(&str) -> Result<Option<String>, E>) -> Result<Net, WanError<E>> {
     let (points, arcs, demands) = match name.split_once('/') {
         Some((family @ ("sndlib" | "zoo"), net)) if !net.is_empty() => tables(family, net, &mut read)?,
         Some(("teavar", net)) if !net.is_empty() => teavar(net, &mut read)?,
         _ => return Err(WanError::Form { name: name.to_owned() }),
     };
-    Matrix::new(&points, &arcs, &demands).map_err(|source| WanError::Matrix { name: name.to_owned(), source })
+    let matrix = Matrix::new(&points, &arcs, &demands);
+    let matrix = matrix.map_err(|source| WanError::Matrix { name: name.to_owned(), source })?;
+    Ok(Net { arcs, demands, matrix })
 }
 
 type Parts = (Vec<String>, Vec<Arc>, Vec<Demand>);
@@ -59,8 +69,8 @@ fn tables<E>(
         if family == "zoo" {
             arcs.push(Arc { from, to, capacity: row.amount(3)? });
         } else {
-            arcs.push(Arc { from: to.clone(), to: from.clone(), capacity: Traffic(1) });
-            arcs.push(Arc { from, to, capacity: Traffic(1) });
+            arcs.push(Arc { from: from.clone(), to: to.clone(), capacity: Traffic(1) });
+            arcs.push(Arc { from: to, to: from, capacity: Traffic(1) });
         }
     }
     let mut demands = Vec::new();

@@ -86,9 +86,13 @@ fn brute((_, arcs, demands): &Parts) -> f64 {
             return;
         };
         for path in paths {
-            path.iter().for_each(|a| load[*a] += amount);
+            for arc in path {
+                load[*arc] += amount;
+            }
             choose(arcs, rest, load, best);
-            path.iter().for_each(|a| load[*a] -= amount);
+            for arc in path {
+                load[*arc] -= amount;
+            }
         }
     }
     let options: Vec<_> = demands
