@@ -2,7 +2,7 @@
 //! it, how much all paths together carry, and what limits that.
 
 use super::{
-    disjoint::{Apart, NoPair, Pair, pair},
+    disjoint::{Apart, NoPair, Pair, inevitable_risk, pair},
     flow::max_flow,
     graph::{Bounds, Edge, Graph, Path, Weight},
 };
@@ -16,7 +16,7 @@ use rhumb_model::{
     quantity::{Bandwidth, Latency},
     ratio::{Ratio, whole_micros},
 };
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protection {
@@ -50,7 +50,7 @@ pub struct Answer {
 }
 
 /// Paths tried as the cheaper one of a pair where risks or delays make the question hard.
-const BUDGET: usize = 2_000;
+const BUDGET: usize = 200;
 
 pub fn answer(view: &View, from: &PointName, to: &PointName, wish: Wish) -> Result<Answer, Reason> {
     let whole = || Whole::new(view, wish.gigabytes);
@@ -89,6 +89,8 @@ fn refused(reason: ReasonKind, needed: String, free: String) -> Reason {
 struct Whole<'a> {
     graph: Graph,
     links: Vec<&'a ViewLink>,
+    /// Shared-risk groups by their numbers in the graph.
+    risks: Vec<&'a SrlgName>,
 }
 
 impl<'a> Whole<'a> {
@@ -104,30 +106,25 @@ impl<'a> Whole<'a> {
             if gigabytes > 0 { volume } else { link.per_mbps_hour_micros }
         };
         let scale = fresh().try_fold(1_i128, |scale, (link, _)| common(scale, *price(link).denom())).unwrap_or(1);
-        let mut risks: BTreeMap<&SrlgName, usize> = BTreeMap::new();
+        let groups: BTreeSet<&SrlgName> = fresh().flat_map(|(link, _)| &link.srlg).collect();
+        let risks: Vec<&SrlgName> = groups.into_iter().collect();
         let (mut edges, mut links) = (Vec::new(), Vec::new());
         for (link, (from, to)) in fresh() {
             // a price that does not fit is never ranked
             let scaled = price(link).checked_mul(&Ratio::from_integer(scale)).filter(Ratio::is_integer);
             let Some(cost) = scaled.and_then(|s| u64::try_from(s.to_integer()).ok()) else { continue };
-            let mut shared: Vec<usize> = Vec::with_capacity(link.srlg.len());
-            for group in &link.srlg {
-                let next = risks.len();
-                shared.push(*risks.entry(group).or_insert(next));
-            }
-            shared.sort_unstable();
             edges.push(Edge {
                 from: from.index(),
                 to: to.index(),
                 cost: Weight(cost),
                 latency: link.latency,
                 capacity: link.free,
-                risks: shared,
+                risks: link.srlg.iter().filter_map(|group| risks.binary_search(&group).ok()).collect(),
             });
             links.push(link);
         }
         let graph = Graph::new(view.graph.node_count(), edges).expect("a view's links end at its points");
-        Self { graph, links }
+        Self { graph, links, risks }
     }
 
     fn carries(&self, from: usize, to: usize) -> (Bandwidth, Vec<LinkId>) {
@@ -160,9 +157,11 @@ impl<'a> Whole<'a> {
         if some(Bandwidth::ZERO, None, apart) {
             return Err(refused(ReasonKind::Bandwidth, wish.rate.to_string(), format!("{} carry less", needed())));
         }
-        let free = match self.bridge(from, to) {
-            Some(link) => format!("every path crosses link {link}"),
-            None => format!("all such paths share a {}", word(apart)),
+        let risk = || inevitable_risk(&self.graph, (from, to), Bounds::default()).filter(|_| apart == Apart::Risks);
+        let free = match (self.bridge(from, to), risk()) {
+            (Some(link), _) => format!("every path crosses link {link}"),
+            (None, Some(risk)) => format!("every path shares the risk of {}", self.risks[risk]),
+            (None, None) => format!("any two such paths share a {}", word(apart)),
         };
         Err(refused(ReasonKind::NoPath, needed(), free))
     }

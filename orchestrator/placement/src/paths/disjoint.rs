@@ -10,7 +10,10 @@ use super::{
     graph::{Bounds, Edge, Graph, Path, Weight},
     yen::Paths,
 };
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap},
+};
 
 /// What the two paths must not have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +70,9 @@ pub fn pair(
     if quick(&first) && quick(&second) && keep_apart(graph, &first, &second, apart) {
         return Ok(Pair { first, second, cost: base, lower_bound: base });
     }
+    if apart == Apart::Risks && inevitable_risk(graph, (from, to), bounds).is_some() {
+        return Err(NoPair::None);
+    }
     let mut best: Option<Pair> = None;
     for (tried, first) in Paths::new(graph, from, to, bounds).enumerate() {
         // later paths cost at least as much, and so do their partners unless they came before
@@ -89,6 +95,16 @@ pub fn pair(
     }
     // every path was tried, or none that is left can do better
     best.map(|best| Pair { lower_bound: best.cost, ..best }).ok_or(NoPair::None)
+}
+
+/// A shared-risk group, by number, that every path within bounds has a link of.
+pub fn inevitable_risk(graph: &Graph, (from, to): (usize, usize), bounds: Bounds) -> Option<usize> {
+    let risks: BTreeSet<usize> = graph.edges().iter().flat_map(|e| e.risks.iter().copied()).collect();
+    let mut banned = Banned::none(graph);
+    risks.into_iter().find(|risk| {
+        banned.edges = graph.edges().iter().map(|e| e.risks.contains(risk)).collect();
+        cheapest(graph, from, to, bounds, &banned).is_none()
+    })
 }
 
 fn total(first: &Path, second: &Path) -> Option<Weight> {

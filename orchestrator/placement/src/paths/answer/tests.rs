@@ -63,6 +63,17 @@ fn an_answer_says_how_much_all_paths_carry_and_what_limits_it() {
 fn without_a_backup_the_rule_that_stands_in_the_way_is_named() {
     let bridge = ask("c", Apart::Links, 1, None).unwrap_err();
     assert_eq!((bridge.reason, bridge.free.as_str()), (ReasonKind::NoPath, "every path crosses link bc"));
+    let file = "currency: CNY
+sites: [{name: a}, {name: b}]
+links:
+  - {id: one, from: a, to: b, capacity: 1Gbps, latency: 5ms, srlg: [bridge, north]}
+  - {id: two, from: a, to: b, capacity: 1Gbps, latency: 5ms, srlg: [bridge]}
+";
+    let view = View::from_file(&FederationFile::read(file).unwrap()).unwrap();
+    let point = |n: &str| PointName::new(n).unwrap();
+    let wish = Wish { rate: Bandwidth::ZERO, bound: None, gigabytes: 0, protection: Protection::Pair(Apart::Risks) };
+    let shared = answer(&view, &point("a"), &point("b"), wish).unwrap_err();
+    assert_eq!((shared.reason, shared.free.as_str()), (ReasonKind::NoPath, "every path shares the risk of bridge"));
     let slow = ask("b", Apart::Risks, 1, Some(20)).unwrap_err();
     assert_eq!((slow.reason, slow.needed.as_str()), (ReasonKind::Latency, "20ms"));
     let narrow = ask("b", Apart::Risks, 35, None).unwrap_err();
