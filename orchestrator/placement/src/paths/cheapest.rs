@@ -34,7 +34,9 @@ pub fn cheapest(graph: &Graph, from: usize, to: usize, bounds: Bounds, banned: &
         let e = &graph.edges()[edge];
         e.capacity >= bounds.rate && !banned.bans(edge) && !banned.shuts(e.from) && !banned.shuts(e.to)
     };
-    let left = remaining(graph, to, usable, |edge| graph.edges()[edge].cost.0);
+    // without a delay bound nothing farther than the start matters
+    let until = bounds.latency.is_none().then_some(from);
+    let left = remaining(graph, to, until, usable, |edge| graph.edges()[edge].cost.0);
     left[from]?;
     let edges = match bounds.latency {
         None => walk(graph, from, to, usable, &left),
@@ -43,10 +45,12 @@ pub fn cheapest(graph: &Graph, from: usize, to: usize, bounds: Bounds, banned: &
     graph.path(edges?)
 }
 
-/// (sum, links) from each point to `to` at the least, by sum and then links.
+/// (sum, links) from each point to `to` at the least, by sum and then links. What is farther than `until` may be given too
+/// much, never too little.
 fn remaining(
     graph: &Graph,
     to: usize,
+    until: Option<usize>,
     usable: impl Fn(usize) -> bool,
     figure: impl Fn(usize) -> u64,
 ) -> Vec<Option<(u64, u32)>> {
@@ -56,6 +60,9 @@ fn remaining(
     while let Some(Reverse((sum, links, point))) = heap.pop() {
         if best[point] != Some((sum, links)) {
             continue;
+        }
+        if until == Some(point) {
+            break;
         }
         for &edge in graph.entering(point).iter().filter(|e| usable(**e)) {
             // a sum that does not fit is no way
@@ -158,7 +165,7 @@ fn within(
     usable: impl Fn(usize) -> bool,
     left: &[Option<(u64, u32)>],
 ) -> Option<Vec<usize>> {
-    let quickest = remaining(graph, to, &usable, |edge| graph.edges()[edge].latency.micros());
+    let quickest = remaining(graph, to, None, &usable, |edge| graph.edges()[edge].latency.micros());
     let mut labels = Labels { graph, all: Vec::new(), at: vec![Vec::new(); graph.points()] };
     let mut heap = BinaryHeap::new();
     let estimate = |label: &Label| {

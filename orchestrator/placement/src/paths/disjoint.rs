@@ -99,8 +99,10 @@ pub fn pair(
 
 /// A shared-risk group, by number, that every path within bounds has a link of.
 pub fn inevitable_risk(graph: &Graph, (from, to): (usize, usize), bounds: Bounds) -> Option<usize> {
-    let risks: BTreeSet<usize> = graph.edges().iter().flat_map(|e| e.risks.iter().copied()).collect();
     let mut banned = Banned::none(graph);
+    // what every path has, the first one has
+    let path = cheapest(graph, from, to, bounds, &banned)?;
+    let risks: BTreeSet<usize> = path.edges.iter().flat_map(|e| graph.edges()[*e].risks.iter().copied()).collect();
     risks.into_iter().find(|risk| {
         banned.edges = graph.edges().iter().map(|e| e.risks.contains(risk)).collect();
         cheapest(graph, from, to, bounds, &banned).is_none()
