@@ -1,5 +1,18 @@
 //! Several orders on one view: each is decided on what those before it left.
 
+mod ascent;
+mod booking;
+mod desk;
+mod dice;
+mod dual;
+mod insertion;
+mod knapsack;
+mod scope;
+mod tree;
+pub mod instance;
+mod route;
+pub mod solve;
+
 use crate::{
     decision::{Decision, apply, decide, explain},
     policy::{Policy, Request},
