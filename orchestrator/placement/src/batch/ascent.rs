@@ -25,7 +25,14 @@ pub(crate) struct Climb {
 
 /// Raises the bound from `prices` on towards `target`, which no bound that matters exceeds; leaves the best prices in
 /// `prices`.
-pub(crate) fn climb(desk: &Desk, dual: &mut Dual, scope: &Scope, prices: &mut Prices, target: i128, how: Climb) -> i128 {
+pub(crate) fn climb(
+    desk: &Desk,
+    dual: &mut Dual,
+    scope: &Scope,
+    prices: &mut Prices,
+    target: i128,
+    how: Climb,
+) -> i128 {
     dual.begin();
     let mut best = dual.value(scope, prices, Paths::Every);
     let mut at = prices.clone();
@@ -40,7 +47,8 @@ pub(crate) fn climb(desk: &Desk, dual: &mut Dual, scope: &Scope, prices: &mut Pr
         }
         let mut norm = 0_i128;
         for (i, h) in heading.iter_mut().enumerate() {
-            let slope = if i < jobs { (1 - dual.reply.times[i]) << SLOPE_BITS } else { overfull(desk, dual, &at, i - jobs) };
+            let slope =
+                if i < jobs { (1 - dual.reply.times[i]) << SLOPE_BITS } else { overfull(desk, dual, &at, i - jobs) };
             *h = slope + *h * DEFLECT / 16;
             norm += i128::from(*h) * i128::from(*h);
         }

@@ -34,7 +34,7 @@ pub(crate) struct Bookings<'d> {
     desk: &'d Desk,
     search: Search,
     /// By job and site: the cheapest path on an empty network, and its cost.
-    alone: Vec<Vec<Option<(Rc<[u32]>, i64)>>>,
+    alone: Vec<Vec<Option<Way>>>,
     /// By job: nodes of the sites that it may use.
     ends: Vec<Vec<u32>>,
 }
@@ -52,7 +52,6 @@ impl<'d> Bookings<'d> {
         }
         Self { desk, search, alone, ends }
     }
-
 }
 
 /// Distinct nodes of the sites that the job may use.
@@ -64,22 +63,30 @@ pub(crate) fn nodes(desk: &Desk, job: &Job) -> Vec<u32> {
 }
 
 /// By site: the path that a search found.
-fn paths(desk: &Desk, job: &Job, search: &Search, ends: &[u32]) -> Vec<Option<(Rc<[u32]>, i64)>> {
+fn paths(desk: &Desk, job: &Job, search: &Search, ends: &[u32]) -> Vec<Option<Way>> {
     desk.site_node
         .iter()
         .map(|node| {
             if !ends.contains(node) {
                 return None;
             }
-            let path: Rc<[u32]> = search.path(*node)?.into();
-            let cost = path_cost(job, &path);
-            Some((path, cost))
+            Some(Way::new(job, search.path(*node)?))
         })
         .collect()
 }
 
-pub(crate) fn path_cost(job: &Job, path: &[u32]) -> i64 {
-    path.iter().filter_map(|a| job.arc_cost[*a as usize]).sum()
+/// A path and what the job pays for it, without prices on top.
+#[derive(Debug, Clone)]
+pub(crate) struct Way {
+    pub arcs: Rc<[u32]>,
+    pub cost: i64,
+}
+
+impl Way {
+    pub fn new(job: &Job, arcs: Box<[u32]>) -> Self {
+        let cost = arcs.iter().filter_map(|a| job.arc_cost[*a as usize]).sum();
+        Self { arcs: arcs.into(), cost }
+    }
 }
 
 impl Market for Bookings<'_> {
@@ -109,9 +116,11 @@ impl Market for Bookings<'_> {
         let job = &self.desk.jobs[at];
         let roomy = |o: &Offer| room.pools[o.pool as usize] >= job.gpus;
         // what is cheapest on an empty network is cheapest here, where it still fits
-        let blocked = job.offers.iter().filter(|o| roomy(o)).any(|o| {
-            self.alone[at][o.site as usize].as_ref().is_some_and(|(path, _)| !room.carries(job, path))
-        });
+        let blocked = job
+            .offers
+            .iter()
+            .filter(|o| roomy(o))
+            .any(|o| self.alone[at][o.site as usize].as_ref().is_some_and(|way| !room.carries(job, &way.arcs)));
         let found;
         let paths = if blocked {
             self.search.run(self.desk, job, &self.ends[at], |a| job.arc_cost[a].filter(|_| room.arcs[a] >= job.rate));
@@ -122,8 +131,8 @@ impl Market for Bookings<'_> {
         };
         let mut best: [Option<(i64, usize)>; 2] = [None, None];
         for (i, offer) in job.offers.iter().enumerate().filter(|(_, o)| roomy(o)) {
-            let Some((_, path)) = &paths[offer.site as usize] else { continue };
-            let key = Some((offer.cost + path, i));
+            let Some(way) = &paths[offer.site as usize] else { continue };
+            let key = Some((offer.cost + way.cost, i));
             if best[0].is_none() || key < best[0] {
                 best = [key, best[0]];
             } else if best[1].is_none() || key < best[1] {
@@ -132,7 +141,7 @@ impl Market for Bookings<'_> {
         }
         best.map(|b| {
             let (cost, i) = b?;
-            let (path, _) = paths[job.offers[i].site as usize].as_ref()?;
+            let path = &paths[job.offers[i].site as usize].as_ref()?.arcs;
             Some(Booking { offer: i as u32, pool: job.offers[i].pool, path: Rc::clone(path), cost })
         })
     }
@@ -142,18 +151,26 @@ impl Market for Bookings<'_> {
         room.pools[column.pool as usize] >= job.gpus && room.carries(job, &column.path)
     }
 
-    fn take(&self, room: &mut Left, job: usize, column: &Booking) {
+    fn take(&self, room: &mut Left, job: usize, column: &Booking) -> bool {
+        if !self.fits(room, job, column) {
+            return false;
+        }
         let job = &self.desk.jobs[job];
         room.pools[column.pool as usize] -= job.gpus;
         for arc in &*column.path {
             room.arcs[*arc as usize] -= job.rate;
         }
+        true
+    }
+
+    fn meets(&self, one: &Booking, other: &Booking) -> bool {
+        one.pool == other.pool || one.path.iter().any(|a| other.path.contains(a))
     }
 
     fn contends(&self, job: usize, other: &Booking) -> bool {
         let wants = |offer: &Offer| {
             let path = self.alone[job][offer.site as usize].as_ref();
-            offer.pool == other.pool || path.is_some_and(|(path, _)| path.iter().any(|a| other.path.contains(a)))
+            offer.pool == other.pool || path.is_some_and(|way| way.arcs.iter().any(|a| other.path.contains(a)))
         };
         self.desk.jobs[job].offers.iter().any(wants)
     }

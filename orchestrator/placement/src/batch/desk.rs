@@ -56,6 +56,8 @@ pub(crate) struct Desk {
     pub site_node: Vec<u32>,
     pub pools: Vec<Pool>,
     pub jobs: Vec<Job>,
+    /// Every cost is a multiple of it, so that of any plan is.
+    pub grain: i64,
     /// From ordinals to places in the instance.
     pub site_at: Vec<usize>,
     pub job_at: Vec<usize>,
@@ -109,7 +111,9 @@ impl Desk {
             let dear = |what: &str| InstanceError::Field {
                 instance: instance.name.clone(),
                 field: format!("jobs[{at}]"),
-                reason: format!("{what} over 10,000,000 USD for the job, or over 1,000,000,000 for all: use other units"),
+                reason: format!(
+                    "{what} over 10,000,000 USD for the job, or over 1,000,000,000 for all: use other units"
+                ),
             };
             let mut offers = Vec::new();
             let mut types: Vec<&str> = job.gpu_types.iter().map(String::as_str).collect();
@@ -130,8 +134,9 @@ impl Desk {
             for (l, carries) in link_at.iter().zip(&carries) {
                 let price = i128::from(instance.links[*l].price.0);
                 // a rate of 10^3 Mbit/s is one Gbit/s
-                let cost = product([price, i128::from(job.rate.0), i128::from(job.hours.0)], 1_000 * i128::from(Nano::ONE.0))
-                    .ok_or_else(|| dear("a link costs"))?;
+                let cost =
+                    product([price, i128::from(job.rate.0), i128::from(job.hours.0)], 1_000 * i128::from(Nano::ONE.0))
+                        .ok_or_else(|| dear("a link costs"))?;
                 arc_cost.push(carries.then_some(cost));
             }
             let share = |a: &Arc| if rate > a.capacity { 0 } else { part(rate, a.capacity) };
@@ -154,7 +159,12 @@ impl Desk {
             });
         }
         let site_node = site_at.iter().map(|s| instance.sites[*s].node).collect();
-        Ok(Self { arcs, leaving, site_node, pools, jobs, site_at, job_at })
+        let costs = jobs.iter().flat_map(|j| {
+            let offers = j.offers.iter().map(|o| o.cost);
+            offers.chain(j.arc_cost.iter().flatten().copied()).chain([j.reject])
+        });
+        let grain = costs.fold(0, gcd).max(1);
+        Ok(Self { arcs, leaving, site_node, pools, jobs, grain, site_at, job_at })
     }
 }
 

@@ -6,7 +6,7 @@
 //! is below the optimum for any prices, and all of it is whole nano-dollars, so it is never too high by rounding.
 
 use super::{
-    booking::{self, Booking},
+    booking::{self, Booking, Way},
     desk::{Desk, SHARE_BITS},
     knapsack::{Bag, Item},
     route::Search,
@@ -37,8 +37,8 @@ pub(crate) struct Dual<'d> {
     desk: &'d Desk,
     search: Search,
     ends: Vec<Vec<u32>>,
-    /// Paths by job and site, with their cost without prices.
-    known: Vec<Vec<Vec<(Rc<[u32]>, i64)>>>,
+    /// Paths by job and site.
+    known: Vec<Vec<Vec<Way>>>,
     /// Offers of jobs by pool: (job, offer).
     by_pool: Vec<Vec<(u32, u32)>>,
     /// By job and site: the cheapest priced path and its priced cost.
@@ -73,7 +73,7 @@ pub(crate) struct Pick {
 /// What the replies of a climb had in common: later ones count more.
 #[derive(Debug, Default)]
 pub(crate) struct Often {
-    /// Flat as in a scope, up to `whole`.
+    /// Flat as in a scope, up to `ALWAYS`.
     pub chosen: Vec<i64>,
     /// Jobs that overfilled an arc when it last was.
     pub over: BTreeMap<u32, Vec<u32>>,
@@ -81,9 +81,8 @@ pub(crate) struct Often {
 }
 
 impl Often {
-    pub fn whole(&self) -> i64 {
-        1 << 20
-    }
+    /// Chosen in every reply.
+    pub const ALWAYS: i64 = 1 << 20;
 
     fn begin(&mut self) {
         self.chosen.fill(0);
@@ -129,8 +128,8 @@ impl<'d> Dual<'d> {
     /// What a pick books.
     pub fn booking(&self, pick: &Pick) -> Booking {
         let offer = self.desk.jobs[pick.job as usize].offers[pick.offer as usize];
-        let (path, cost) = &self.known[pick.job as usize][offer.site as usize][pick.path as usize];
-        Booking { offer: pick.offer, pool: offer.pool, path: Rc::clone(path), cost: offer.cost + cost }
+        let way = &self.known[pick.job as usize][offer.site as usize][pick.path as usize];
+        Booking { offer: pick.offer, pool: offer.pool, path: Rc::clone(&way.arcs), cost: offer.cost + way.cost }
     }
 
     /// The bound at these prices, and the reply to them.
@@ -173,7 +172,7 @@ impl<'d> Dual<'d> {
                 let site = job.offers[item.offer as usize].site as usize;
                 let Some((path, _)) = self.near[j][site] else { continue };
                 reply.times[j] += 1;
-                for arc in &*self.known[j][site][path as usize].0 {
+                for arc in &*self.known[j][site][path as usize].arcs {
                     reply.load[*arc as usize] += job.rate;
                 }
                 reply.picks.push(Pick { job: item.job, offer: item.offer, path });
@@ -186,7 +185,7 @@ impl<'d> Dual<'d> {
     /// Adds the reply to what replies have in common.
     fn remember(&mut self, scope: &Scope) {
         let often = &mut self.often;
-        let whole = often.whole();
+        let whole = Often::ALWAYS;
         // the first counts in full, any other an eighth
         let part = if often.first { whole } else { whole / 8 };
         if !often.first {
@@ -209,7 +208,7 @@ impl<'d> Dual<'d> {
             jobs.clear();
             for pick in &self.reply.picks {
                 let site = self.desk.jobs[pick.job as usize].offers[pick.offer as usize].site as usize;
-                let path = &self.known[pick.job as usize][site][pick.path as usize].0;
+                let path = &self.known[pick.job as usize][site][pick.path as usize].arcs;
                 // a job that two pools serve would count twice
                 if path.contains(&(arc as u32)) && !jobs.contains(&pick.job) {
                     jobs.push(pick.job);
@@ -240,23 +239,22 @@ impl<'d> Dual<'d> {
                 self.work += 12 * self.search.run(desk, job, &self.ends[j], weight);
                 for (site, node) in desk.site_node.iter().enumerate() {
                     let known = &mut self.known[j][site];
-                    if !self.ends[j].contains(node) || known.iter().any(|(p, _)| self.search.ends_as(*node, p)) {
+                    if !self.ends[j].contains(node) || known.iter().any(|w| self.search.ends_as(*node, &w.arcs)) {
                         continue;
                     }
                     if let Some(path) = self.search.path(*node) {
-                        let cost = booking::path_cost(job, &path);
-                        known.push((path.into(), cost));
+                        known.push(Way::new(job, path));
                     }
                 }
             }
             for (near, known) in self.near[j].iter_mut().zip(&self.known[j]) {
                 *near = None;
-                for (i, (path, cost)) in known.iter().enumerate() {
-                    self.work += 1 + path.len() as u64;
-                    if !bans.is_empty() && path.iter().any(|a| banned(*a)) {
+                for (i, way) in known.iter().enumerate() {
+                    self.work += 1 + way.arcs.len() as u64;
+                    if !bans.is_empty() && way.arcs.iter().any(|a| banned(*a)) {
                         continue;
                     }
-                    let priced = cost + path.iter().map(|a| toll[*a as usize]).sum::<i64>();
+                    let priced = way.cost + way.arcs.iter().map(|a| toll[*a as usize]).sum::<i64>();
                     if near.is_none_or(|(_, least)| priced < least) {
                         *near = Some((i as u32, priced));
                     }

@@ -19,8 +19,10 @@ pub(crate) trait Market {
     /// The cheapest column that fits, and the cheapest one unlike it.
     fn offers(&mut self, room: &Self::Room, job: usize) -> [Option<Self::Column>; 2];
     fn fits(&self, room: &Self::Room, job: usize, column: &Self::Column) -> bool;
-    /// Only called with what fits.
-    fn take(&self, room: &mut Self::Room, job: usize, column: &Self::Column);
+    /// False, and nothing is taken, where it does not fit.
+    fn take(&self, room: &mut Self::Room, job: usize, column: &Self::Column) -> bool;
+    /// Whether taking one may be why the other no longer fits.
+    fn meets(&self, one: &Self::Column, other: &Self::Column) -> bool;
     /// Whether the job might want what another job's column holds.
     fn contends(&self, job: usize, other: &Self::Column) -> bool;
 }
@@ -47,14 +49,17 @@ impl<C: Clone> Filled<C> {
         Self { taken: vec![None; market.jobs()], cost }
     }
 
-    pub fn room<M: Market<Column = C>>(&self, market: &M) -> M::Room {
+    /// What the batch leaves; `None` where it does not fit when taken job by job.
+    pub fn room<M: Market<Column = C>>(&self, market: &M) -> Option<M::Room> {
         let mut room = market.whole();
         for (job, column) in self.taken.iter().enumerate() {
-            if let Some(column) = column {
-                market.take(&mut room, job, column);
+            if let Some(column) = column
+                && !market.take(&mut room, job, column)
+            {
+                return None;
             }
         }
-        room
+        Some(room)
     }
 
     fn remove<M: Market<Column = C>>(&mut self, market: &M, job: usize) {
@@ -69,20 +74,24 @@ impl<C: Clone> Filled<C> {
     }
 }
 
-/// Inserts `pending` (ascending) one by one into what the batch leaves.
+/// Inserts `pending` (ascending) one by one into `room`, which the batch leaves.
 pub(crate) fn insert<M: Market>(
     market: &mut M,
     batch: &mut Filled<M::Column>,
+    mut room: M::Room,
     pending: &[usize],
     turn: Turn,
     dice: &mut Dice,
 ) {
-    let mut room = batch.room(market);
     let mut pending: Vec<(usize, [Option<M::Column>; 2])> =
         pending.iter().map(|j| (*j, market.offers(&room, *j))).collect();
+    let mut last: Option<M::Column> = None;
     loop {
         pending.retain_mut(|(job, offers)| {
-            let stands = |c: &Option<M::Column>| c.as_ref().is_none_or(|c| market.fits(&room, *job, c));
+            let stands = |column: &Option<M::Column>| match (column, &last) {
+                (Some(column), Some(last)) => !market.meets(last, column) || market.fits(&room, *job, column),
+                _ => true,
+            };
             if !stands(&offers[0]) || !stands(&offers[1]) {
                 *offers = market.offers(&room, *job);
             }
@@ -106,8 +115,10 @@ pub(crate) fn insert<M: Market>(
         };
         let (job, [best, _]) = pending.remove(next);
         if let Some(column) = best {
-            market.take(&mut room, job, &column);
-            batch.set(market, job, column);
+            if market.take(&mut room, job, &column) {
+                batch.set(market, job, column.clone());
+            }
+            last = Some(column);
         }
     }
 }
@@ -142,13 +153,18 @@ pub(crate) fn improve<M: Market>(
         let mut next = at.clone();
         let out = destroy(market, &mut next, effort.out, dice);
         let turn = if dice.below(2) == 0 { Turn::Regret } else { Turn::Chance };
-        insert(market, &mut next, &out, turn, dice);
+        idle += 1;
+        let Some(room) = next.room(market) else { continue };
+        insert(market, &mut next, room, &out, turn, dice);
+        // packing may depend on the order of taking: what counts is that it fits job by job
+        if next.room(market).is_none() {
+            continue;
+        }
         // the slack shrinks from 1/256 of the best to nothing as the rounds go by
         let slack = (best.cost.abs() / 256) * i128::from(effort.rounds - round) / i128::from(effort.rounds) / 4;
         if next.cost <= at.cost || next.cost <= best.cost + slack {
             at = next;
         }
-        idle += 1;
         if at.cost < best.cost {
             best = at.clone();
             idle = 0;

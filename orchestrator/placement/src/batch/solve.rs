@@ -4,7 +4,7 @@ use super::{
     booking::Bookings,
     desk::Desk,
     dice::Dice,
-    insertion::{Effort, Filled, Turn, improve, insert},
+    insertion::{Effort, Filled, Market, Turn, improve, insert},
     instance::{Id, Instance, InstanceError, Nano},
     tree::{self, grow},
 };
@@ -57,7 +57,8 @@ pub fn solve(instance: &Instance, budget: &Budget) -> Result<Answer, InstanceErr
     let jobs = desk.jobs.len();
     let mut plan = Filled::empty(&market);
     let all: Vec<usize> = (0..jobs).collect();
-    insert(&mut market, &mut plan, &all, Turn::Regret, &mut dice);
+    let room = market.whole();
+    insert(&mut market, &mut plan, room, &all, Turn::Regret, &mut dice);
     let rounds = (u64::from(budget.rounds) * 32 / jobs.max(32) as u64).max(100.min(budget.rounds.into())) as u32;
     let effort = Effort { rounds, out: 8, patience: rounds };
     let plan = improve(&mut market, plan, 0, effort, &mut dice);

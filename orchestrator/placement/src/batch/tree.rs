@@ -5,7 +5,7 @@ use super::{
     booking::{Booking, Bookings},
     desk::Desk,
     dice::Dice,
-    dual::{Dual, Prices},
+    dual::{Dual, Often, Prices},
     insertion::{Effort, Filled, Market, Turn, improve, insert},
     scope::Scope,
 };
@@ -43,7 +43,18 @@ pub(crate) fn grow<'d>(
 ) -> Grown {
     let dual = Dual::new(desk);
     let root = Node { scope: Scope::whole(desk), prices: dual.free(), bound: 0, split: Split::None };
-    let mut tree = Tree { desk, market, dual, dice, rounds: budget.rounds, best, open: BTreeMap::new(), stuck: i128::MAX, made: 0, limit: budget.work };
+    let mut tree = Tree {
+        desk,
+        market,
+        dual,
+        dice,
+        rounds: budget.rounds,
+        best,
+        open: BTreeMap::new(),
+        stuck: i128::MAX,
+        made: 0,
+        limit: budget.work,
+    };
     tree.visit(root, ROOT);
     while let Some(entry) = tree.open.first_entry() {
         if entry.key().0 + tree.best.cost / NEAR >= tree.best.cost || tree.dual.work >= budget.work {
@@ -71,9 +82,15 @@ struct Node {
 enum Split {
     None,
     /// The job takes the offer, or does not; flat as in a scope.
-    Offer { job: usize, offer: usize },
+    Offer {
+        job: usize,
+        offer: usize,
+    },
     /// The arc can not carry all of these jobs: one of them is kept off it.
-    Arc { arc: u32, jobs: Vec<u32> },
+    Arc {
+        arc: u32,
+        jobs: Vec<u32>,
+    },
 }
 
 impl Split {
@@ -108,8 +125,18 @@ impl Tree<'_, '_> {
         if !node.scope.settle(self.desk) {
             return;
         }
-        let bound = climb(self.desk, &mut self.dual, &node.scope, &mut node.prices, self.best.cost, Climb { limit: self.limit, ..how });
-        node.bound = node.bound.max(bound);
+        let bound = climb(
+            self.desk,
+            &mut self.dual,
+            &node.scope,
+            &mut node.prices,
+            self.best.cost,
+            Climb { limit: self.limit, ..how },
+        );
+        // a plan costs a multiple of the grain
+        let grain = i128::from(self.desk.grain);
+        let above = bound.rem_euclid(grain);
+        node.bound = node.bound.max(if above == 0 { bound } else { bound - above + grain });
         if node.bound >= self.best.cost {
             return;
         }
@@ -141,7 +168,7 @@ impl Tree<'_, '_> {
             }
         }
         let rest: Vec<usize> = (0..self.desk.jobs.len()).filter(|j| plan.taken[*j].is_none()).collect();
-        insert(self.market, &mut plan, &rest, Turn::Regret, self.dice);
+        insert(self.market, &mut plan, room, &rest, Turn::Regret, self.dice);
         let effort = Effort { rounds: self.rounds, out: 6, patience: self.rounds };
         let plan = improve(self.market, plan, 0, effort, self.dice);
         if plan.cost < self.best.cost {
@@ -163,7 +190,7 @@ impl Tree<'_, '_> {
                 continue;
             };
             // parts of 16 in doubt, then what is at stake
-            let doubt = (often.whole() - often.chosen[most]).max(0) * 16 / often.whole();
+            let doubt = (Often::ALWAYS - often.chosen[most]).max(0) * 16 / Often::ALWAYS;
             let key = (doubt.min(8), job.reject, std::cmp::Reverse(j), most);
             if doubt > 0 && widest.is_none_or(|w| key > w) {
                 widest = Some(key);

@@ -47,7 +47,8 @@ fn instance(value: &Value) -> Result<Instance, Wrong> {
     let top = Fields::new(value, "", &["name", "nodes", "links", "sites", "jobs"])?;
     let name = top.text("name")?;
     let nodes = top.whole("nodes", MOST_NODES)? as u32;
-    let links = top.list("links", |f| link(f, nodes), &["from", "to", "delay_ms", "capacity_mbps", "usd_per_gbit_h"])?;
+    let links =
+        top.list("links", |f| link(f, nodes), &["from", "to", "delay_ms", "capacity_mbps", "usd_per_gbit_h"])?;
     unique(links.iter().map(|l| (l.from, l.to)), "links", |(from, to)| {
         format!("two links from {from} to {to}: a plan could not say which it takes, give one")
     })?;
@@ -88,7 +89,9 @@ fn job(f: &Fields, nodes: u32) -> Result<Job, Wrong> {
         return Err(f.wrong("gpu_types", "write an array of types".to_owned()));
     };
     let gpu = |v: &Value| {
-        v.as_str().map(str::to_owned).ok_or_else(|| f.wrong("gpu_types", format!("{} is no text: name types", short(v))))
+        v.as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| f.wrong("gpu_types", format!("{} is no text: name types", short(v))))
     };
     let gpus = f.whole("gpus", u64::from(u32::MAX))? as u32;
     if gpus == 0 {
@@ -208,12 +211,7 @@ impl<'v> Fields<'v> {
         }
     }
 
-    fn list<T>(
-        &self,
-        key: &str,
-        read: impl Fn(&Fields) -> Result<T, Wrong>,
-        known: &[&str],
-    ) -> Result<Vec<T>, Wrong> {
+    fn list<T>(&self, key: &str, read: impl Fn(&Fields) -> Result<T, Wrong>, known: &[&str]) -> Result<Vec<T>, Wrong> {
         let value = self.get(key)?;
         let Value::Array(list) = value else {
             return Err(self.wrong(key, format!("{} is no array: write [...]", short(value))));
@@ -254,7 +252,7 @@ fn quoted(text: &str) -> String {
     let (mut inside, mut escaped) = (false, false);
     while let Some(c) = rest.chars().next() {
         if !inside && let Some(word) = ["NaN", "-Infinity", "Infinity"].iter().find(|w| rest.starts_with(**w)) {
-            out.push_str(&format!("\"{word}\""));
+            out.extend(["\"", word, "\""]);
             rest = &rest[word.len()..];
             continue;
         }
