@@ -10,7 +10,7 @@ fn submit() -> Timestamp {
     "2026-11-30T12:17:00Z".parse().unwrap()
 }
 
-/// Three sites around one point where the users are; per site: nodes of four devices, price, Mbit/s of its link.
+/// Three sites around one that has the data and no devices; per site: nodes of four devices, price, Mbit/s of its link.
 fn view(sites: [(u32, u32, u32); 3]) -> View {
     let site = |(i, (nodes, price, _)): (usize, &(u32, u32, u32))| {
         format!(
@@ -19,12 +19,12 @@ fn view(sites: [(u32, u32, u32); 3]) -> View {
     };
     let link = |(i, (.., mbps)): (usize, &(u32, u32, u32))| {
         format!(
-            "  - {{id: l{i}, from: pop, to: s{i}, capacity: {mbps}Mbps, latency: 5ms, per_mbps_hour: 0.00{} CNY}}\n",
+            "  - {{id: l{i}, from: hub, to: s{i}, capacity: {mbps}Mbps, latency: 5ms, per_mbps_hour: 0.00{} CNY}}\n",
             i + 1
         )
     };
     let text = format!(
-        "currency: CNY\ndevices: {{H100: {{memory: 80GiB, fp16: 1}}}}\ntransit: [{{name: pop}}]\nsites:\n{}links:\n{}regions: [{{name: users, at: pop}}]\n",
+        "currency: CNY\ndevices: {{H100: {{memory: 80GiB, fp16: 1}}}}\nsites:\n  - {{name: hub}}\n{}links:\n{}datasets: [{{name: d, size: 1GB, at: [hub]}}]\n",
         sites.iter().enumerate().map(site).collect::<String>(),
         sites.iter().enumerate().map(link).collect::<String>(),
     );
@@ -47,7 +47,7 @@ fn order(index: usize, ask: &Ask) -> Order {
         if sites.is_empty() { String::new() } else { format!("constraints: {{sites: [{}]}}\n", sites.join(", ")) };
     let value = ask.value.map_or(String::new(), |v| format!(", value: {v} CNY"));
     Order::read(&format!(
-        "name: o{index}\nclass: training\ncomponents: [{{name: main, replicas: {}, need: {{accelerators: {{count: 4, models: [H100], interconnect: site}}}}, work: {{duration: {}h}}}}]\nflows: [{{from: region/users, to: main, rate: {}Mbps}}]\n{constraints}terms: {{priority: {}{value}}}\n",
+        "name: o{index}\nclass: training\ncomponents: [{{name: main, replicas: {}, need: {{accelerators: {{count: 4, models: [H100], interconnect: site}}}}, work: {{duration: {}h}}}}]\nflows: [{{from: dataset/d, to: main, rate: {}Mbps}}]\n{constraints}terms: {{priority: {}{value}}}\n",
         ask.nodes, ask.hours, ask.mbps, ask.priority,
     ))
     .unwrap()
