@@ -142,6 +142,7 @@ mod tests {
             "rhumb demo wan set ab --loss 1",
             "rhumb site list -o xml",
             "rhumb place --federation f.yaml",
+            "rhumb place --joint f.json --order a.yaml",
         ] {
             let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");
@@ -167,6 +168,7 @@ mod tests {
             "rhumb path --disjoint=points a b",
             "rhumb paths --wan d --net sndlib/abilene --split",
             "rhumb place --federation f --order a b --order c --policy p --at 2026-12-01T09:00:00Z",
+            "rhumb place --joint f.json.gz -o json",
             "rhumb audit",
             "rhumb audit --federation f --plans p --order a",
             "rhumb completion zsh",

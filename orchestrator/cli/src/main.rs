@@ -15,6 +15,7 @@ mod context;
 mod demo;
 mod exit;
 mod files;
+mod joint;
 mod output;
 mod paths;
 mod place;

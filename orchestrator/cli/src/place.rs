@@ -3,7 +3,7 @@
 use crate::{
     commands::explain,
     exit::{CliError, Exit},
-    files,
+    files, joint,
     output::{Output, Paint},
     show::{int, list, money},
 };
@@ -21,15 +21,16 @@ use std::{
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  rhumb place --federation deploy/demo/federation.yaml --order examples/pipeline.yaml -o json\n  \
-                        rhumb place --federation view.yaml --order a.yaml b.yaml --at 2026-12-01T09:00:00Z\n\n\
+                        rhumb place --federation view.yaml --order a.yaml b.yaml --at 2026-12-01T09:00:00Z\n  \
+                        rhumb place --joint batch.json.gz -o json\n\n\
                         Prints JSON where standard output is no terminal."
 )]
 pub struct PlaceArgs {
     /// Federation file, or a view that `order explain --export` wrote
-    #[arg(long, value_name = "FILE")]
-    federation: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "joint")]
+    federation: Option<PathBuf>,
     /// Order documents; several are decided on as one batch
-    #[arg(long = "order", value_name = "FILE", required = true, num_args = 1..)]
+    #[arg(long = "order", value_name = "FILE", required_unless_present = "joint", num_args = 1..)]
     orders: Vec<PathBuf>,
     /// Rules of the decision (default: the orchestrator's)
     #[arg(long, value_name = "FILE")]
@@ -37,12 +38,21 @@ pub struct PlaceArgs {
     /// Instant of the decision (default: the file's `at`, else now)
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
+    /// Batch instances with prices, pools and demands (JSON, may be gzip), each solved as one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["federation", "orders", "policy", "at"])]
+    joint: Option<PathBuf>,
 }
 
 pub fn main(args: &PlaceArgs, output: Output) -> Result<Exit, CliError> {
     let output = output.or_json_for_programs();
-    let file = files::federation(&args.federation)?;
-    let view = view(&args.federation, &file)?;
+    if let Some(path) = &args.joint {
+        return joint::main(path, output);
+    }
+    let Some(federation) = &args.federation else {
+        return Err(CliError::Usage("give --federation FILE and --order FILE, or --joint FILE".into()));
+    };
+    let file = files::federation(federation)?;
+    let view = view(federation, &file)?;
     let policy = policy(args.policy.as_deref())?;
     let orders = args.orders.iter().map(|path| files::order(path)).collect::<Result<Vec<_>, _>>()?;
     let submit = instant(args.at, &file);

@@ -1,0 +1,70 @@
+//! Joint batches, one by one: cost, bound, and milliseconds (median of five). `cargo bench -p rhumb-placement --bench joint`;
+//! `JOINT_FILE` names a file of instances (plain or gzip), by default the 24 of the data folder.
+
+use flate2::read::MultiGzDecoder;
+use rhumb_placement::batch::{
+    instance,
+    solve::{Budget, answer_json, solve},
+};
+use std::{
+    env, fs,
+    io::Read,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+const RUNS: usize = 5;
+
+fn main() {
+    // what cargo passes to every bench
+    let file = env::var_os("JOINT_FILE").map_or_else(default_file, PathBuf::from);
+    let Ok(bytes) = fs::read(&file) else {
+        println!("skipped: {} is not there, set RHUMB_DATA or JOINT_FILE", file.display());
+        return;
+    };
+    let mut text = String::new();
+    let read = if bytes.starts_with(&[0x1f, 0x8b]) {
+        MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text)
+    } else {
+        (&bytes[..]).read_to_string(&mut text)
+    };
+    read.expect("the file is text");
+    let number = |key: &str| env::var(key).ok().and_then(|v| v.parse::<u64>().ok());
+    let default = Budget::default();
+    let budget = Budget {
+        rounds: number("JOINT_ROUNDS").map_or(default.rounds, |r| r as u32),
+        work: number("JOINT_WORK").unwrap_or(default.work),
+        seed: number("JOINT_SEED").unwrap_or(default.seed),
+    };
+    let mut answers = Vec::new();
+    for instance in instance::read(&text).expect("the instances are sound") {
+        let mut times: Vec<Duration> = Vec::new();
+        let mut last = None;
+        for _ in 0..RUNS {
+            let begun = Instant::now();
+            last = Some(solve(&instance, &budget).expect("the instance is in range"));
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        let Some(answer) = last else { return };
+        let (total, bound) = (answer.total.0 as f64, answer.lower_bound.0 as f64);
+        println!(
+            "{:<24} total={} bound={} gap={:.4}% nodes={} p50_ms={:.1}",
+            answer.name,
+            answer.total,
+            answer.lower_bound,
+            if total > 0.0 { (total - bound) / total * 100.0 } else { 0.0 },
+            answer.nodes,
+            times[RUNS / 2].as_secs_f64() * 1e3,
+        );
+        answers.push(answer_json(&answer, times[RUNS / 2].as_secs_f64() * 1e3));
+    }
+    if let Some(out) = env::var_os("JOINT_OUT") {
+        fs::write(out, serde_json::Value::Array(answers).to_string()).expect("the file can be written");
+    }
+}
+
+fn default_file() -> PathBuf {
+    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    env::var_os("RHUMB_DATA").map_or_else(beside, PathBuf::from).join("facility/joint_small.json.gz")
+}
