@@ -72,6 +72,9 @@ impl Engine for Snapshots<'_> {
     }
 }
 
+/// What takes longer than this in all is known to be slow: it is not repeated further.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// What is asked, and how often.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
@@ -138,7 +141,7 @@ pub fn measure<E: Engine>(
         found.decisions.push(took);
         if decision.outcome.is_err() {
             found.refused += 1;
-            if found.refusals.len() < trial.explained {
+            if found.refusals.len() < trial.explained && found.refusals.iter().sum::<Duration>() < PATIENCE {
                 let begun = clock();
                 let told = now.explain(&request, decision);
                 found.refusals.push(took + (clock() - begun));
@@ -160,10 +163,16 @@ pub fn measure<E: Engine>(
     for document in gangs(trial.view) {
         found.gang_kinds.0 += 1;
         let request = Request::new(&document, trial.submit);
+        let mut spent = Duration::ZERO;
         for again in 0..trial.gangs {
+            if spent > PATIENCE {
+                break;
+            }
             let begun = clock();
             let decision = now.decide(&request);
-            found.gangs.push(clock() - begun);
+            let took = clock() - begun;
+            spent += took;
+            found.gangs.push(took);
             found.gang_kinds.1 += usize::from(again == 0 && decision.plan().is_some());
         }
     }
