@@ -11,7 +11,7 @@ use clap::Args;
 use jiff::Timestamp;
 use rhumb_federation::View;
 use rhumb_model::{Order, Plan, document};
-use rhumb_placement::{Policy, Request, apply, audit};
+use rhumb_placement::{Policy, Request, Sequence};
 use serde_json::{Value, json};
 use std::{cmp::Reverse, path::PathBuf};
 
@@ -20,8 +20,8 @@ use std::{cmp::Reverse, path::PathBuf};
                         rhumb place --federation f.yaml --order a.yaml -o json > plans.json && \
                         rhumb audit --federation f.yaml --plans plans.json --order a.yaml\n\n\
                         PLANS is what `rhumb place -o json` printed, with its orders given by --order in the same order: the plans\n\
-                        of a batch hold together. Or it is a list of {order, plan, at}, as `rhumb bench place --plans` writes it:\n\
-                        each plan holds by itself. Refusals are passed over.")]
+                        of a batch hold together. Or it is a list of {order, plan, at}: each plan holds by itself; with a turn, as\n\
+                        `rhumb bench place --plans` writes it, on what the turns of its round before it left. Refusals are passed over.")]
 pub struct AuditArgs {
     /// Federation file that the plans were made on; without it, the live server is checked
     #[arg(long, value_name = "FILE", requires = "plans")]
@@ -45,6 +45,18 @@ struct Entry {
     order: Order,
     plan: Plan,
     at: Option<Timestamp>,
+    hold: Hold,
+}
+
+/// What was taken before a plan was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Hold {
+    /// What the turns of its round before it took.
+    Turn { round: u64, turn: u64 },
+    /// What the plans of its batch took that were decided on before.
+    Together,
+    /// Nothing.
+    Alone,
 }
 
 pub fn main(args: &AuditArgs, output: Output) -> Result<Exit, CliError> {
@@ -60,48 +72,41 @@ pub fn main(args: &AuditArgs, output: Output) -> Result<Exit, CliError> {
     for entry in &mut entries {
         entry.at = args.at.or(entry.at).or(file.at).or(Some(entry.plan.start));
     }
-    let violations = check(entries, &view, together(&document), &policy);
+    let violations = check(entries, &view, &policy);
     let value = json!({ "clean": violations.is_empty(), "violations": violations });
     output.show(&value, |o| audit_table(&value, o))?;
     Ok(if violations.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Whether plans hold at the same time, each on what those before it left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
-    Together,
-    Alone,
-}
-
-fn together(document: &Value) -> Hold {
-    if document.is_array() { Hold::Alone } else { Hold::Together }
-}
-
-/// Plans that hold together are checked in the turn in which a batch is decided.
-fn check(mut entries: Vec<Entry>, view: &View, hold: Hold, policy: &Policy) -> Vec<Value> {
+/// Plans that hold together are checked in the turn in which they were decided on.
+fn check(mut entries: Vec<Entry>, view: &View, policy: &Policy) -> Vec<Value> {
     entries.sort_by_cached_key(|e| {
         let text = serde_json::to_string(&e.order).unwrap_or_default();
-        (Reverse(e.order.terms.priority.unwrap_or(50)), e.at, e.order.name.clone(), text)
+        let batch = (Reverse(e.order.terms.priority.unwrap_or(50)), e.at, e.order.name.clone(), text);
+        (e.hold, (e.hold == Hold::Together).then_some(batch))
     });
     let mut violations = Vec::new();
-    let mut left = view.clone();
-    for Entry { order, plan, at } in &entries {
-        let request = Request::new(order, at.unwrap_or(plan.start));
-        let found = audit(plan, &request, &left, policy);
-        violations.extend(
-            found
-                .iter()
-                .map(|v| json!({ "invariant": v.invariant, "detail": format!("{}: {}", order.name, v.detail) })),
-        );
-        match apply(&left, plan, order) {
-            Ok(next) if hold == Hold::Together => left = next,
-            Ok(_) => {}
-            // the audit has named it already
-            Err(_) if !found.is_empty() => {}
-            Err(error) => {
-                violations.push(json!({ "invariant": "capacity", "detail": format!("{}: {error}", order.name) }));
-            }
+    let mut sequence = Sequence::new(view);
+    let mut before = None;
+    for entry in &entries {
+        let round = match entry.hold {
+            Hold::Turn { round, .. } => Some(Some(round)),
+            Hold::Together => Some(None),
+            Hold::Alone => None,
+        };
+        if round.is_none() || before != round {
+            sequence = Sequence::new(view);
         }
+        before = round;
+        let request = Request::new(&entry.order, entry.at.unwrap_or(entry.plan.start));
+        let turn = match entry.hold {
+            Hold::Turn { turn, .. } => format!("turn {turn}, "),
+            _ => String::new(),
+        };
+        let found = sequence.check(&entry.plan, &request, policy);
+        violations.extend(found.iter().map(
+            |v| json!({ "invariant": v.invariant, "detail": format!("{turn}{}: {}", entry.order.name, v.detail) }),
+        ));
     }
     violations
 }
@@ -133,7 +138,13 @@ fn entries(document: &Value, orders: &[Order]) -> Result<Vec<Entry>, CliError> {
         };
         let at = value.get("at").and_then(Value::as_str).map(str::parse).transpose();
         let at = at.map_err(|e: jiff::Error| wrong(format!("at of entry {index}: {e}")))?;
-        found.push(Entry { order, plan, at });
+        let number = |key: &str| value.get(key).and_then(Value::as_u64);
+        let hold = match number("turn") {
+            Some(turn) => Hold::Turn { round: number("round").unwrap_or(0), turn },
+            None if document.is_array() => Hold::Alone,
+            None => Hold::Together,
+        };
+        found.push(Entry { order, plan, at, hold });
     }
     Ok(found)
 }
@@ -168,7 +179,7 @@ mod tests {
     }
 
     fn found(document: &Value, orders: &[Order], view: &View) -> Vec<Value> {
-        check(entries(document, orders).unwrap(), view, together(document), &Policy::default())
+        check(entries(document, orders).unwrap(), view, &Policy::default())
     }
 
     #[test]
@@ -178,6 +189,18 @@ mod tests {
         let orders = [order.clone(), order];
         assert!(!found(&json!({ "plans": [value, value] }), &orders, &view).is_empty());
         assert_eq!(found(&json!([value, value]), &orders, &view), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn plans_with_turns_hold_on_what_the_turns_of_their_round_before_them_left() {
+        let (view, order, value) = world();
+        let entry = |round: u64, turn: u64| json!({"order": order, "plan": value["plan"], "turn": turn, "round": round, "at": "2026-12-01T00:00:00Z"});
+        let one_each = json!([entry(0, 0), entry(1, 1)]);
+        assert_eq!(found(&one_each, &[], &view), Vec::<Value>::new());
+        let both = found(&json!([entry(0, 1), entry(0, 0)]), &[], &view);
+        assert_eq!(both.len(), 1, "{both:?}");
+        assert_eq!(both[0]["invariant"], "nodes");
+        assert!(both[0]["detail"].as_str().unwrap().starts_with("turn 1, one: "), "{both:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! - A commit whose answer was lost is looked up before anything is done again.
 //! - The desired state of a point is computed from stored sagas alone; a restart changes nothing but the epoch.
 
+mod amend;
 pub mod audit;
 pub mod base;
 mod begin;

@@ -1,14 +1,12 @@
-//! Decisions on federations of 10, 100 and 1,000 sites. Beside criterion's own figures it prints, per size, decisions per
-//! second and the median and 99th percentile of single decisions.
+//! Decisions on fleets of 10, 100 and 1,000 sites, each applied before the next. Beside criterion's own figures it prints,
+//! per size, decisions per second and the median and 99th percentile of single decisions, refusals, gangs and reports.
 
-use criterion::Criterion;
-use jiff::Timestamp;
+use criterion::{BatchSize, Criterion};
 use rhumb_federation::View;
-use rhumb_model::Order;
 use rhumb_placement::{
     Policy, Request, decide,
-    generate::{self, Size},
-    place,
+    generate::workload,
+    measure::{Snapshots, Timings, Trial, measure},
 };
 use std::{
     hint::black_box,
@@ -16,9 +14,7 @@ use std::{
 };
 
 const SEED: u64 = 42;
-const ORDERS: u32 = 100;
-/// Enough for a 99th percentile that ten decisions lie above.
-const DECISIONS: usize = 1_000;
+const ORDERS: u32 = 1_000;
 
 fn main() {
     let mut criterion = Criterion::default()
@@ -27,51 +23,61 @@ fn main() {
         .measurement_time(Duration::from_secs(2))
         .sample_size(20)
         .configure_from_args();
-    let submit: Timestamp = "2026-12-01T03:17:00Z".parse().expect("a written instant is one");
+    let policy = Policy::default();
     for sites in [10, 100, 1_000] {
-        let file = generate::federation(Size::of(sites), SEED);
+        let file = workload::federation(workload::size(sites), SEED);
         let view = View::from_file(&file).expect("a generated federation is sound");
-        let orders = generate::orders(sites, ORDERS, SEED);
-        let policy = Policy::default();
-        report(sites, &view, &orders, submit, &policy);
+        // no more than fit, so that what is refused is refused for its own sake
+        let orders = workload::orders(&file, ORDERS.min(sites * 4), SEED);
+        let submit = workload::instant();
+        let trial = Trial {
+            view: &view,
+            orders: &orders,
+            submit,
+            decisions: ORDERS as usize,
+            explained: 20,
+            gangs: 20,
+            reports: 200,
+        };
+        let begin = Instant::now();
+        report(sites, measure(&trial, |v| Snapshots::new(v, &policy), &mut || begin.elapsed()));
         let mut next = 0;
         criterion.bench_function(&format!("place/{sites}"), |b| {
-            b.iter(|| {
-                next = (next + 1) % orders.len();
-                decide(&view, &Request::new(black_box(&orders[next]), submit), &policy)
-            });
-        });
-        if sites <= 100 {
-            criterion.bench_function(&format!("explain/{sites}"), |b| {
-                b.iter(|| {
+            b.iter_batched(
+                || {
                     next = (next + 1) % orders.len();
-                    place(&view, &Request::new(black_box(&orders[next]), submit), &policy)
-                });
-            });
-        }
+                    next
+                },
+                |i| decide(&view, &Request::new(black_box(&orders[i]), submit), &policy),
+                BatchSize::SmallInput,
+            );
+        });
     }
     criterion.final_summary();
 }
 
-fn report(sites: u32, view: &View, orders: &[Order], submit: Timestamp, policy: &Policy) {
-    let mut times = Vec::with_capacity(DECISIONS);
-    let (mut planned, mut proven) = (0_u64, 0_u64);
-    let begin = Instant::now();
-    for i in 0..DECISIONS {
-        let order = &orders[i % orders.len()];
-        let start = Instant::now();
-        let decision = decide(view, &Request::new(order, submit), policy);
-        times.push(start.elapsed());
-        planned += u64::from(decision.plan().is_some());
-        proven += u64::from(decision.plan().is_some_and(|p| p.proven_optimal));
-    }
-    let all = begin.elapsed();
-    times.sort_unstable();
-    let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)].as_micros();
+fn report(sites: u32, mut found: Timings) {
+    let all: Duration = found.decisions.iter().chain(&found.applied).sum();
     println!(
-        "sites={sites} decisions={DECISIONS} planned={planned} proven_optimal={proven} decisions_per_s={:.0} p50_us={} p99_us={}",
-        DECISIONS as f64 / all.as_secs_f64(),
-        at(50),
-        at(99),
+        "sites={sites} decisions={} refused={} proven_optimal={} not_applied={} decisions_per_s={:.0} p50_us={} p99_us={} \
+         apply_p99_us={} refusal_p99_us={} gang512_p99_us={} (kinds, planned: {:?}) view_update_p99_us={}",
+        found.decisions.len(),
+        found.refused,
+        found.proven,
+        found.not_applied.len(),
+        found.decisions.len() as f64 / all.as_secs_f64(),
+        at(&mut found.decisions, 50),
+        at(&mut found.decisions, 99),
+        at(&mut found.applied, 99),
+        at(&mut found.refusals, 99),
+        at(&mut found.gangs, 99),
+        found.gang_kinds,
+        at(&mut found.reports, 99),
     );
+}
+
+fn at(times: &mut [Duration], percent: usize) -> u128 {
+    times.sort_unstable();
+    let rank = (times.len() * percent).div_ceil(100).max(1);
+    times.get(rank - 1).map_or(0, Duration::as_micros)
 }

@@ -3,7 +3,10 @@
 //! It shares no code with the search but the fit of replicas to nodes, which all of the project shares.
 
 mod legs;
+mod sequence;
 mod terms;
+
+pub use sequence::Sequence;
 
 use crate::{
     policy::{Policy, Request},
@@ -32,13 +35,27 @@ pub fn audit(plan: &Plan, request: &Request, view: &View, policy: &Policy) -> Ve
     components(&mut found, plan, request, view);
     nodes(&mut found, plan, request.order, view);
     if found.0.is_empty() {
-        let carried = legs::check(&mut found, plan, request, view, policy);
-        if found.0.is_empty() {
-            terms::check(&mut found, plan, request, view, &carried);
-        }
+        beyond_nodes(&mut found, plan, request, view, policy);
     }
     certificate(&mut found, plan);
     found.0
+}
+
+/// Legs, and the terms of a plan whose legs are right.
+fn beyond_nodes<'p>(
+    found: &mut Found,
+    plan: &'p Plan,
+    request: &Request,
+    view: &View,
+    policy: &Policy,
+) -> Vec<legs::Carried<'p>> {
+    let before = found.0.len();
+    let carried = legs::check(found, plan, request, view, policy);
+    // a full link makes no cost wrong
+    if found.0[before..].iter().all(|v| v.invariant == "link_capacity") {
+        terms::check(found, plan, request, view, &carried);
+    }
+    carried
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +74,7 @@ impl Found {
 }
 
 fn site<'v>(view: &'v View, name: &rhumb_model::SiteName) -> Option<&'v ViewSite> {
-    view.sites.iter().find(|s| &s.site.name == name)
+    view.site(name)
 }
 
 /// Replicas of a component by site.

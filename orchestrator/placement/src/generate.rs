@@ -1,5 +1,14 @@
-//! Seeded federations and orders of any size, for benchmarks: the same seed gives the same documents.
+//! Seeded federations and orders of any size: the same seed gives the same documents. Here small ones of every kind, for
+//! tests; in `workload` a realistic fleet and what is ordered of it, for benchmarks.
 
+mod demand;
+mod dice;
+mod fleet;
+mod map;
+mod mesh;
+pub mod workload;
+
+use dice::Dice;
 use rhumb_model::{FederationFile, Order};
 use serde_json::{Value, json};
 
@@ -19,33 +28,6 @@ impl Size {
     }
 }
 
-/// Splitmix64: enough to vary documents, and the same everywhere.
-#[derive(Debug, Clone)]
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Up to but not `end`.
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
-    }
-
-    fn between(&mut self, from: u64, to: u64) -> u64 {
-        from + self.below(to - from + 1)
-    }
-
-    fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-}
-
 const ZONES: [&str; 5] =
     ["Asia/Shanghai", "Asia/Singapore", "Europe/Berlin", "America/New_York", "America/Los_Angeles"];
 const JURISDICTIONS: [&str; 5] = ["CN", "SG", "DE", "US", "US"];
@@ -61,7 +43,7 @@ fn regions(sites: u32) -> u32 {
 
 /// A federation: sites on a plane in five price zones, transit points between them, near points linked first.
 pub fn federation(size: Size, seed: u64) -> FederationFile {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let sites = size.sites.max(2);
     let transit = (sites / 5).max(1);
     let mut places: Vec<(String, i64, i64)> = Vec::new();
@@ -179,7 +161,7 @@ fn link(dice: &mut Dice, index: usize, from: &Spot, to: &Spot) -> Value {
 /// `count` orders of five kinds for a federation that `federation` made with so many sites: training near its data,
 /// training over several sites, a service near its users, tuning in a cheap window, processing with residency.
 pub fn orders(sites: u32, count: u32, seed: u64) -> Vec<Order> {
-    let mut dice = Dice(seed ^ 0x5eed);
+    let mut dice = Dice::new(seed ^ 0x5eed);
     let sites = sites.max(2);
     (0..count)
         .map(|i| {

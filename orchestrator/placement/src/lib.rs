@@ -22,6 +22,7 @@ pub mod decision;
 pub mod generate;
 mod joint;
 mod legs;
+pub mod measure;
 mod network;
 mod option;
 pub mod output;
@@ -40,7 +41,7 @@ mod totals;
 mod verdict;
 mod window;
 
-pub use audit::{Violation, audit};
+pub use audit::{Sequence, Violation, audit};
 pub use batch::{Batch, place_batch};
 pub use between::{Between, path_between};
 pub use decision::{ApplyError, Decision, Stats, apply, decide, explain, held, never_fits, place};

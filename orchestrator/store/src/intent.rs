@@ -5,8 +5,8 @@ use crate::record::{
 };
 use jiff::Timestamp;
 use rhumb_model::{
-    Bandwidth, ComponentName, LinkId, ModelName, NodeName, OrderId, OrderState, Phase, Plan, QuoteId, Reason, SiteName,
-    order::Need, plan,
+    Bandwidth, ComponentName, LinkId, ModelName, NodeName, Order, OrderId, OrderState, Phase, Plan, QuoteId, Reason,
+    SiteName, order::Need, plan,
 };
 use rhumb_provision::Saga;
 
@@ -58,6 +58,8 @@ pub struct OrderChange {
     pub id: OrderId,
     pub version: i64,
     pub at: Timestamp,
+    /// Another document in place of the one that was ordered.
+    pub document: Option<Order>,
     pub state: Option<OrderState>,
     pub phase: Option<Option<Phase>>,
     pub attention: Option<Option<String>>,
@@ -81,6 +83,7 @@ impl OrderChange {
             id,
             version,
             at,
+            document: None,
             state: None,
             phase: None,
             attention: None,

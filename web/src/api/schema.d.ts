@@ -238,7 +238,7 @@ export interface paths {
         delete: operations["cancel"];
         options?: never;
         head?: never;
-        /** Amending rate, delay bound or replicas of a live order is not offered yet. */
+        /** Amends an order that waits to be placed: another order document in the place of its own, decided on anew. */
         patch: operations["amend"];
         trace?: never;
     };
@@ -1682,14 +1682,38 @@ export interface operations {
     amend: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Only the order as it was with this ETag */
+                "If-Match"?: string | null;
+            };
             path: {
                 id: string;
             };
             cookie?: never;
         };
-        requestBody?: never;
+        /** @description Order document (JSON or YAML) */
+        requestBody: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
         responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OrderView"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             401: {
                 headers: {
                     [name: string]: unknown;
@@ -1707,6 +1731,38 @@ export interface operations {
                 };
             };
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -136,21 +136,26 @@ pub async fn cancel(
     Ok(with_etag(status, version, render(&app, record).await?))
 }
 
-/// Amending rate, delay bound or replicas of a live order is not offered yet.
-#[utoipa::path(patch, path = "/v1/orders/{id}", tag = "orders", params(("id" = String, Path)),
-    responses((status = 401, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+/// Amends an order that waits to be placed: another order document in the place of its own, decided on anew.
+#[utoipa::path(patch, path = "/v1/orders/{id}", tag = "orders",
+    request_body(content = Object, description = "Order document (JSON or YAML)"),
+    params(("id" = String, Path), ("If-Match" = Option<String>, Header, description = "Only the order as it was with this ETag")),
+    responses((status = 200, body = OrderView), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 404, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem),
+        (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem)))]
 pub async fn amend(
     State(app): State<App>,
     Principal(caller): Principal,
     Path(order): Path<String>,
+    headers: HeaderMap,
+    body: Document,
 ) -> Result<Response, Problem> {
-    let record = app.desk.order(&caller, id("order", &order)?).await?;
-    Err(Problem::new(
-        StatusCode::CONFLICT,
-        "conflict",
-        "In conflict with what is",
-        format!("order {} cannot be amended: cancel it and order anew", record.id),
-    ))
+    let order = id("order", &order)?;
+    let version = if_match(&headers, app.desk.order(&caller, order).await?.version)?;
+    let document = Order::read(&body.text).map_err(|e| Problem::document(&e))?;
+    let record = app.desk.amend(&caller, order, document, version).await?;
+    let version = record.version;
+    Ok(with_etag(StatusCode::OK, version, render(&app, record).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

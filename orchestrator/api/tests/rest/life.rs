@@ -2,9 +2,9 @@
 
 use crate::{
     agents::{Agent, left_over, round, until},
-    desk::{Rig, order, training},
+    desk::{Rig, order, request, training},
 };
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, header};
 use rhumb_model::Phase;
 use serde_json::Value;
 
@@ -79,6 +79,40 @@ async fn what_does_not_fit_waits_with_its_reason_and_goes_ahead_later() {
     stall(&mut agents, None);
     until(&rig, &mut agents, &first, |o| state(o) == "completed").await;
     until(&rig, &mut agents, &second, |o| state(o) == "completed").await;
+    clean(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_waits_is_amended_and_decided_on_anew() {
+    let rig = Rig::start().await;
+    let mut agents = Agent::all();
+    stall(&mut agents, Phase::Running);
+    let first = create(&rig, &training("first", "west")).await;
+    until(&rig, &mut agents, &first, |o| o["phase"] == "running").await;
+    let second = create(&rig, &training("second", "west")).await;
+    let waiting = until(&rig, &mut agents, &second, |o| state(o) == "pending").await;
+    let path = format!("/v1/orders/{second}");
+    let amend = |tag: String, body: String| {
+        let mut asked = request("t-acme", Method::PATCH, &path, &body);
+        asked.headers_mut().insert(header::IF_MATCH, tag.parse().unwrap());
+        rig.send(asked)
+    };
+    let elsewhere = training("second-elsewhere", "east");
+    assert_eq!(amend("\"0\"".to_owned(), elsewhere.clone()).await.0, StatusCode::PRECONDITION_FAILED);
+    let unknown = training("second", "east").replace("dataset/corpus", "dataset/nothing");
+    let (status, body) = amend("*".to_owned(), unknown).await;
+    assert_eq!((status, &body["errors"][0]["pointer"]), (StatusCode::UNPROCESSABLE_ENTITY, &"/flows/0/from".into()));
+    let (status, amended) = amend(format!("\"{}\"", waiting["version"]), elsewhere.clone()).await;
+    assert_eq!(status, StatusCode::OK, "{amended:#}");
+    assert_eq!(amended["name"], "second-elsewhere");
+    until(&rig, &mut agents, &second, |o| o["phase"] == "running").await;
+    // what runs is not amended
+    assert_eq!(amend("*".to_owned(), elsewhere).await.0, StatusCode::CONFLICT);
+    stall(&mut agents, None);
+    until(&rig, &mut agents, &second, |o| state(o) == "completed").await;
+    let events = rig.get("t-acme", &format!("{path}/events")).await;
+    let kinds: Vec<_> = events["items"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"amended"), "{kinds:?}");
     clean(&rig).await;
 }
 

@@ -160,7 +160,10 @@ async fn a_delete_holds_to_the_version_that_was_read() {
         tag = format!("\"{}\"", rig.get("t-acme", &path).await["version"]);
     }
     assert!(rig.send(delete("*")).await.0.is_success());
-    assert_eq!(rig.call("t-acme", Method::PATCH, &path, "{}").await.0, StatusCode::CONFLICT);
+    // what has ended stays as it is
+    let amended = training("amended", "west");
+    assert_eq!(rig.call("t-acme", Method::PATCH, &path, &amended).await.0, StatusCode::CONFLICT);
+    assert_eq!(rig.call("t-acme", Method::PATCH, &path, "{}").await.0, StatusCode::UNPROCESSABLE_ENTITY);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,12 @@
 //! An agent without a host: it computes what it would report from what it was last told.
 
 use super::FEDERATION;
-use rhumb_model::{FederationFile, Phase, PointName};
+use rhumb_model::{FederationFile, NodeName, Phase, PointName};
 use rhumb_wire::{
     AssignmentGoal, AssignmentState, AssignmentStatus, Desired, LinkFigures, NodeReport, PROTOCOL, Report, Role,
     RouteEndState, RoutePurpose, RouteStatus, SyncReply,
 };
+use std::collections::BTreeSet;
 use uuid::Uuid;
 
 /// How an agent does its work.
@@ -17,6 +18,8 @@ pub struct Conduct {
     pub refuses: bool,
     /// Whatever would lead out of this phase is not done.
     pub stall: Option<Phase>,
+    /// Nodes that are gone, with what ran on them.
+    pub lost_nodes: BTreeSet<NodeName>,
 }
 
 #[derive(Debug, Clone)]
@@ -28,12 +31,22 @@ pub struct FakeAgent {
     /// How long every run is said to have taken.
     pub ran_us: u64,
     pub conduct: Conduct,
+    /// What its site has, and which links it measures.
+    federation: FederationFile,
 }
 
 impl FakeAgent {
     /// # Panics
     /// If `point` is no name.
     pub fn new(point: &str) -> Self {
+        Self::of(point, FEDERATION)
+    }
+
+    /// An agent of another federation.
+    ///
+    /// # Panics
+    /// If `point` is no name, or the federation is not sound.
+    pub fn of(point: &str, federation: &str) -> Self {
         Self {
             point: PointName::new(point).expect("tests name their points well"),
             boot: Uuid::now_v7(),
@@ -41,6 +54,7 @@ impl FakeAgent {
             desired: None,
             ran_us: 6_000_000,
             conduct: Conduct::default(),
+            federation: FederationFile::read(federation).expect("federations of tests are sound"),
         }
     }
 
@@ -49,12 +63,10 @@ impl FakeAgent {
     }
 
     /// The next report; links are well and as long as configured.
-    ///
-    /// # Panics
-    /// Never: the federation of tests is sound.
     pub fn report(&mut self) -> Report {
         self.seq += 1;
-        let file = FederationFile::read(FEDERATION).expect("the federation of tests is sound");
+        let file = &self.federation;
+        let lost = &self.conduct.lost_nodes;
         let nodes = file.sites.iter().find(|s| s.name == self.point).map(|s| {
             let node = |n: rhumb_model::Node| NodeReport {
                 name: n.name,
@@ -64,7 +76,7 @@ impl FakeAgent {
                 rack: None,
                 nvl_domain: None,
             };
-            s.expand(&file.devices).into_iter().map(node).collect()
+            s.expand(&file.devices).into_iter().filter(|n| !lost.contains(&n.name)).map(node).collect()
         });
         let figures = |link| LinkFigures {
             link,
@@ -131,7 +143,8 @@ impl FakeAgent {
         wanted
             .filter(|_| stall != Some(Phase::Holding))
             .map(|a| {
-                let state = state(a.goal);
+                let lost = self.conduct.lost_nodes.contains(&a.node) && a.goal == AssignmentGoal::Run;
+                let state = if lost { AssignmentState::Lost } else { state(a.goal) };
                 AssignmentStatus {
                     key: a.key.clone(),
                     state,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests stand outside of test functions here
 
 mod away;
+mod cases;
 mod faults;
 mod lost_answers;
 mod moments;

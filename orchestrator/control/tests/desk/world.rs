@@ -15,6 +15,7 @@ pub struct World {
     pub desk: Desk<FlakyStore>,
     pub agents: Vec<FakeAgent>,
     decide: Decide,
+    federation: &'static str,
     folder: tempfile::TempDir,
 }
 
@@ -22,13 +23,15 @@ pub fn tenant() -> Caller {
     Caller { kind: TokenKind::Tenant, tenant: "acme".parse().unwrap() }
 }
 
-async fn desk(store: FlakyStore, decide: Decide, folder: &tempfile::TempDir) -> Desk<FlakyStore> {
+async fn desk(store: FlakyStore, decide: Decide, federation: &str, folder: &tempfile::TempDir) -> Desk<FlakyStore> {
     let path = |name: &str| folder.path().join(name);
     let config: ServerConfig = serde_json::from_value(serde_json::json!({
         "database": "sqlite:unused", "federation": path("federation.yaml"), "secret_file": path("secret"),
+        // a site at fault is tried again while a test waits
+        "times": { "avoid": "1s" },
     }))
     .unwrap();
-    let base = Base::new(FederationFile::read(FEDERATION).unwrap()).unwrap();
+    let base = Base::new(FederationFile::read(federation).unwrap()).unwrap();
     let secret = Secret::load(&config.secret_file).unwrap();
     Desk::start_with(store, base, config, secret, decide).await.unwrap()
 }
@@ -40,10 +43,16 @@ impl World {
     }
 
     pub async fn start_with(decide: Decide) -> Self {
+        Self::start_on(FEDERATION, &POINTS, decide).await
+    }
+
+    /// Another federation, with agents at these points.
+    pub async fn start_on(federation: &'static str, points: &[&str], decide: Decide) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = FlakyStore::new(SqliteStore::open(folder.path().join("rhumb.db")).await.unwrap());
-        let desk = desk(store.clone(), decide, &folder).await;
-        let mut world = Self { store, desk, agents: POINTS.map(FakeAgent::new).into(), decide, folder };
+        let desk = desk(store.clone(), decide, federation, &folder).await;
+        let agents = points.iter().map(|p| FakeAgent::of(p, federation)).collect();
+        let mut world = Self { store, desk, agents, decide, federation, folder };
         world.round().await;
         world
     }
@@ -52,7 +61,7 @@ impl World {
     pub async fn restart(&mut self) {
         self.desk.stop().await;
         self.store = self.store.for_a_new_process();
-        self.desk = desk(self.store.clone(), self.decide, &self.folder).await;
+        self.desk = desk(self.store.clone(), self.decide, self.federation, &self.folder).await;
     }
 
     /// Every agent reports once. One that gets no answer reports again in the next round.

@@ -7,4 +7,5 @@ mod examples;
 mod explained;
 mod optimal;
 mod rules;
+mod scheduler_cases;
 mod world;

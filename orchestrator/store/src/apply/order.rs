@@ -55,7 +55,8 @@ pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<C
                state = coalesce($5, state), generation = coalesce($6, generation), reasons = coalesce($7, reasons), \
                phase = CASE WHEN $8 THEN $9 ELSE phase END, attention = CASE WHEN $10 THEN $11 ELSE attention END, \
                plan = CASE WHEN $12 THEN $13 ELSE plan END, cost = CASE WHEN $14 THEN $15 ELSE cost END, \
-               saga = CASE WHEN $16 THEN $17 ELSE saga END \
+               saga = CASE WHEN $16 THEN $17 ELSE saga END, \
+               document = coalesce($18, document), name = coalesce($19, name) \
                WHERE id = $1 AND version = $2 \
                AND state NOT IN ('rejected', 'completed', 'partial', 'failed', 'cancelled') \
                RETURNING version, events, tenant";
@@ -77,6 +78,8 @@ pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<C
         json_or_null("cost", change.cost.as_ref().and_then(Option::as_ref))?,
         change.saga.is_some(),
         json_or_null("saga", change.saga.as_ref().and_then(Option::as_ref))?,
+        json_or_null("order document", change.document.as_ref())?,
+        change.document.as_ref().map(|d| d.name.to_string()),
     ];
     let Some(row) = session.first(sql, args).await? else {
         return Err(why_unchanged(session, change).await?.into());

@@ -72,6 +72,7 @@ pub fn change(record: &OrderRecord, version: i64) -> OrderChange {
         id: record.id,
         version,
         at: at(version),
+        document: None,
         state: None,
         phase: None,
         attention: None,

@@ -54,6 +54,7 @@ cases! {
     orders:
         an_order_reads_back_as_it_was_accepted,
         a_change_needs_the_current_version,
+        what_was_decided_on_an_older_document_is_refused_and_holds_nothing,
         what_a_change_leaves_out_stays,
         a_final_state_is_final,
         orders_come_in_pages_newest_first,

@@ -75,6 +75,30 @@ pub async fn a_change_needs_the_current_version(bench: &Bench) {
     assert_eq!(store.order_events(record.id, 1, 10).await.unwrap().len(), 1);
 }
 
+/// A gang of three was decided on; before that was committed, the order was amended to a gang of seven.
+pub async fn what_was_decided_on_an_older_document_is_refused_and_holds_nothing(bench: &Bench) {
+    let store = &bench.store;
+    world(store, vec![node("alpha", "n0", 5)]).await;
+    let record = accepted(store, "three").await;
+    let seven = document("seven");
+    let amend = OrderChange { document: Some(seven.clone()), events: vec![event("amended")], ..change(&record, 1) };
+    assert_eq!(done(store, Intent::Change(Box::new(amend))).await, Outcome::Changed { version: 2 });
+    let three = || wants((0..3).map(|i| want("alpha", i, gpus(1))).collect());
+    assert_eq!(refused(store, reserve(&record, 1, three())).await, Conflict::Version(record.id, 1));
+    let holdings = store.holdings().await.unwrap();
+    assert!(holdings.replicas.is_empty() && holdings.links.is_empty(), "{holdings:?}");
+    let after = store.order(record.id).await.unwrap().unwrap();
+    assert_eq!(after, OrderRecord { document: seven, version: 2, updated: at(1), ..record.clone() });
+    let named = OrderFilter { name: Some("seven".to_owned()), limit: 10, ..OrderFilter::default() };
+    assert_eq!(store.orders(&named).await.unwrap().items, [after]);
+    // of the seven there is room for five: none of them is held
+    let seven = wants((0..7).map(|i| want("alpha", i, gpus(1))).collect());
+    assert!(matches!(refused(store, reserve(&record, 2, seven)).await, Conflict::Room { .. }));
+    assert!(store.holdings().await.unwrap().replicas.is_empty());
+    assert_eq!(granted(store, reserve(&record, 2, three())).await.len(), 3);
+    audit(store).await;
+}
+
 pub async fn what_a_change_leaves_out_stays(bench: &Bench) {
     let store = &bench.store;
     let record = full();
