@@ -52,36 +52,35 @@ impl LegPhase {
 
 /// What a plan books, by link and time; bookings of one link do not overlap.
 pub fn bookings(plan: &Plan, order: &Order) -> Vec<Booking> {
-    let mut sums: BTreeMap<&LinkId, Sums> = BTreeMap::new();
-    let mut longest = [0_i64; 2];
-    for leg in &plan.flows {
-        let phase = LegPhase::of(order, leg);
-        match phase {
-            LegPhase::Inbound => longest[0] = longest[0].max(micros(leg)),
-            LegPhase::Outbound => longest[1] = longest[1].max(micros(leg)),
-            LegPhase::Run => {}
-        }
-        for id in &leg.path {
-            let sums = sums.entry(id).or_default();
-            let sum = match phase {
-                LegPhase::Inbound => &mut sums.inbound,
-                LegPhase::Run => &mut sums.run,
-                LegPhase::Outbound => &mut sums.outbound,
-            };
-            *sum = sum.saturating_add(leg.rate_kbps);
-        }
-    }
-    let before = |at: Timestamp, us| at.checked_sub(SignedDuration::from_micros(us)).unwrap_or(Timestamp::MIN);
-    let staging = Slots::touched(before(plan.start, longest[0]), plan.start).longer(GRACE);
-    let run = Slots::touched(plan.start, plan.finish).longer(GRACE);
-    let outbound = Slots::touched(before(plan.finish, longest[1]), plan.finish).longer(GRACE);
-    let endless = order.components.iter().any(|c| c.service.is_some()) || run.len() > LONGEST;
+    let phases = Phases::new(plan, order);
     let mut out = Vec::new();
-    for (link, sums) in sums {
-        let steps = Steps { sums, staging, run, outbound, endless };
-        steps.bookings(link, &mut out);
+    for (link, sums) in &phases.sums {
+        phases.bookings(link, *sums, &mut out);
     }
     out
+}
+
+/// What work that is in `phase` at `at` needs in this slot and the next, where the plan's bookings end before that.
+pub fn overdue(plan: &Plan, order: &Order, phase: LegPhase, at: Timestamp) -> Vec<Booking> {
+    let phases = Phases::new(plan, order);
+    let now = Slots::from(at).first();
+    let planned = match phase {
+        LegPhase::Inbound => phases.staging,
+        LegPhase::Run | LegPhase::Outbound => phases.run,
+    };
+    if planned.end() > now + 1 {
+        return Vec::new();
+    }
+    let needs = |(link, sums): (&&LinkId, &Sums)| {
+        let kbps = match phase {
+            LegPhase::Inbound => sums.inbound,
+            LegPhase::Run | LegPhase::Outbound => sums.run.saturating_add(sums.outbound),
+        };
+        let slots = Slots::new(now, now + 2);
+        let for_good = phases.endless && sums.run > 0;
+        (kbps > 0 && !for_good).then(|| Booking { link: (*link).clone(), slots, rate: Bandwidth::from_kbps(kbps) })
+    };
+    phases.sums.iter().filter_map(needs).collect()
 }
 
 /// How long a leg's volume moves, in microseconds, path latency included.
@@ -98,18 +97,49 @@ struct Sums {
     outbound: u64,
 }
 
-struct Steps {
-    sums: Sums,
+/// When a plan's phases hold their links, and what each holds.
+struct Phases<'p> {
+    sums: BTreeMap<&'p LinkId, Sums>,
     staging: Slots,
     run: Slots,
     outbound: Slots,
     endless: bool,
 }
 
-impl Steps {
+impl<'p> Phases<'p> {
+    fn new(plan: &'p Plan, order: &Order) -> Self {
+        let mut sums: BTreeMap<&LinkId, Sums> = BTreeMap::new();
+        let (mut inbound, mut outbound) = (0, 0);
+        for leg in &plan.flows {
+            let phase = LegPhase::of(order, leg);
+            match phase {
+                LegPhase::Inbound => inbound = micros(leg).max(inbound),
+                LegPhase::Outbound => outbound = micros(leg).max(outbound),
+                LegPhase::Run => {}
+            }
+            for id in &leg.path {
+                let sums = sums.entry(id).or_default();
+                let sum = match phase {
+                    LegPhase::Inbound => &mut sums.inbound,
+                    LegPhase::Run => &mut sums.run,
+                    LegPhase::Outbound => &mut sums.outbound,
+                };
+                *sum = sum.saturating_add(leg.rate_kbps);
+            }
+        }
+        let before = |at: Timestamp, us| at.checked_sub(SignedDuration::from_micros(us)).unwrap_or(Timestamp::MIN);
+        let run = Slots::touched(plan.start, plan.finish).longer(GRACE);
+        Self {
+            sums,
+            staging: Slots::touched(before(plan.start, inbound), plan.start).longer(GRACE),
+            run,
+            outbound: Slots::touched(before(plan.finish, outbound), plan.finish).longer(GRACE),
+            endless: order.components.iter().any(|c| c.service.is_some()) || run.len() > LONGEST,
+        }
+    }
+
     /// Phases share slots at their edges, never an instant: there the larger counts, not the sum.
-    fn bookings(&self, link: &LinkId, out: &mut Vec<Booking>) {
-        let Sums { inbound, run, outbound } = self.sums;
+    fn bookings(&self, link: &LinkId, Sums { inbound, run, outbound }: Sums, out: &mut Vec<Booking>) {
         let booking = |slots, kbps| Booking { link: link.clone(), slots, rate: Bandwidth::from_kbps(kbps) };
         if self.endless && run > 0 {
             // the highest phase from the first byte on: what is for good is never more than that
@@ -120,7 +150,7 @@ impl Steps {
             [self.staging, self.run, self.outbound].iter().flat_map(|s| [s.first(), s.end()]).collect();
         let edges: Vec<u32> = edges.into_iter().collect();
         let within =
-            |slots: Slots, at: u32, kbps: u64| if (slots.first()..slots.end()).contains(&at) { kbps } else { 0 };
+            |slots: Slots, at: u32, kbps| if (slots.first()..slots.end()).contains(&at) { kbps } else { 0_u64 };
         let mut last: Option<(u32, u32, u64)> = None;
         for pair in edges.windows(2) {
             let at = pair[0];

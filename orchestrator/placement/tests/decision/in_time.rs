@@ -5,7 +5,11 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use rhumb_federation::View;
 use rhumb_model::{Bandwidth, LinkId, Order, ReasonKind, Slots};
-use rhumb_placement::{Policy, Request, apply, audit, booking::bookings, decide};
+use rhumb_placement::{
+    Policy, Request, apply, audit,
+    booking::{LegPhase, bookings, overdue},
+    decide,
+};
 
 const FILE: &str = "
 currency: CNY
@@ -141,4 +145,20 @@ proptest! {
         let (a, b) = (decide(&first, &request, &Policy::default()), decide(&again, &request, &Policy::default()));
         prop_assert_eq!(a.outcome, b.outcome);
     }
+}
+
+#[test]
+fn work_that_is_late_needs_its_link_in_this_slot_and_the_next() {
+    let order = staged("");
+    let view = view(FILE);
+    let plan = decide(&view, &Request::new(&order, submit()), &Policy::default()).outcome.unwrap();
+    // staged from 12:17 to 12:29; booked until 12:45
+    let late = |phase, when| overdue(&plan, &order, phase, at(when));
+    assert_eq!(late(LegPhase::Inbound, "2026-11-30T12:29:00Z"), []);
+    let more = late(LegPhase::Inbound, "2026-11-30T12:44:00Z");
+    assert_eq!(more.len(), 1);
+    assert_eq!(more[0].rate, Bandwidth::from_mbps(1_000));
+    assert_eq!(more[0].slots.unwrap().times(), (at("2026-11-30T12:30:00Z"), at("2026-11-30T13:00:00Z")));
+    // the run itself needs no link, however long it takes
+    assert_eq!(late(LegPhase::Run, "2026-12-02T00:00:00Z"), []);
 }
