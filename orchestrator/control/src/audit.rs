@@ -1,7 +1,7 @@
 //! `rhumb audit`: what must hold at every moment, checked on the live system.
 
 use crate::{desk::Desk, error::DeskError};
-use rhumb_model::{OrderState, Phase, PointName};
+use rhumb_model::{Bandwidth, Calendar, OrderState, Phase, PointName, Slots};
 use rhumb_store::{Holder, Store};
 use rhumb_wire::{AssignmentState, report::AssignmentKey};
 use serde::Serialize;
@@ -60,16 +60,29 @@ impl<S: Store> Desk<S> {
 
         // I2: what is reserved on a link is the sum of what holds it, within its capacity
         let mut sums: BTreeMap<_, u64> = BTreeMap::new();
+        let mut calendars: BTreeMap<_, Calendar> = BTreeMap::new();
         for hold in &holdings.links {
-            *sums.entry(&hold.link).or_default() += hold.rate.kbps();
+            match hold.slots {
+                None => *sums.entry(&hold.link).or_default() += hold.rate.kbps(),
+                Some(slots) => calendars.entry(&hold.link).or_default().book(slots, hold.rate),
+            }
         }
+        for (link, slot, booked) in &holdings.slots {
+            let sum = calendars.get(link).map_or(Bandwidth::ZERO, |c| c.peak(*slot));
+            if sum != *booked {
+                let (from, _) = slot.times();
+                bad("I2", format!("link {link} says {booked} booked at {from}, its holds sum to {sum}"));
+            }
+        }
+        let to_come = Slots::from(self.now());
         for (link, reserved, capacity) in &holdings.reserved {
             let sum = sums.get(link).copied().unwrap_or(0);
             if sum != reserved.kbps() {
                 bad("I2", format!("link {link} says {reserved} reserved, its holds sum to {sum}kbps"));
             }
-            if reserved > capacity {
-                bad("I2", format!("link {link} has {reserved} reserved of {capacity}"));
+            let peak = calendars.get(link).map_or(Bandwidth::ZERO, |c| c.peak(to_come));
+            if reserved.kbps().saturating_add(peak.kbps()) > capacity.kbps() {
+                bad("I2", format!("link {link} has {reserved} reserved and up to {peak} booked of {capacity}"));
             }
         }
 

@@ -11,7 +11,7 @@ use rhumb_federation::{
     assemble::{Live, LiveNode, LiveSite},
 };
 use rhumb_model::{
-    Bandwidth, LinkId, Node, NodeName, PointName, SiteName,
+    Bandwidth, Calendar, LinkId, Node, NodeName, PointName, SiteName, Slots,
     fit::NodeUse,
     quantity::{Bytes, Cores, Share},
     state::SiteState,
@@ -32,6 +32,7 @@ pub(crate) struct Sight {
     nodes: Vec<(SiteName, Arc<Node>)>,
     used: BTreeMap<(SiteName, NodeName), NodeUse>,
     reserved: BTreeMap<LinkId, Bandwidth>,
+    booked: BTreeMap<LinkId, Calendar>,
     draining: BTreeSet<PointName>,
     taken: Instant,
 }
@@ -48,10 +49,15 @@ impl Sight {
                 Bytes::from_bytes(hold.device_memory_bytes),
             );
         }
+        let mut booked: BTreeMap<LinkId, Calendar> = BTreeMap::new();
+        for (link, slot, rate) in &holdings.slots {
+            booked.entry(link.clone()).or_default().book(*slot, *rate);
+        }
         Self {
             nodes: nodes.into_iter().map(|r| (r.site, Arc::new(r.node))).collect(),
             used,
             reserved: holdings.reserved.iter().map(|(link, reserved, _)| (link.clone(), *reserved)).collect(),
+            booked,
             draining: points.into_iter().filter(|p| p.draining).map(|p| p.name).collect(),
             taken: Instant::now(),
         }
@@ -93,7 +99,11 @@ impl<S: Store> Desk<S> {
         let alive: BTreeSet<_> = state.points.iter().filter(|(_, p)| heard(p)).map(|(name, _)| name.clone()).collect();
         let (generation, figures) = (state.stamp.generation, state.figures.clone());
         drop(state);
-        let live = Live { sites, reserved: sight.reserved.clone(), datasets: BTreeMap::new() };
+        // what is over is free, though its rows may still be there
+        let to_come = Slots::from(now);
+        let booked = sight.booked.iter().map(|(link, calendar)| (link.clone(), calendar.within(to_come)));
+        let booked = booked.filter(|(_, calendar)| !calendar.is_empty()).collect();
+        let live = Live { sites, reserved: sight.reserved.clone(), booked, datasets: BTreeMap::new() };
         let mut view = View::assemble(generation, self.inner.base.fixed(), &live, &figures, now);
         // nobody relays at a point whose agent is silent or missing, however fresh the last figure of a link to it is
         for edge in view.graph.edge_indices() {

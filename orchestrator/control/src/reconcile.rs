@@ -91,7 +91,7 @@ impl<S: Store> Desk<S> {
     async fn forget_keys(&self) -> Result<(), DeskError> {
         let life = i64::try_from(self.inner.config.times.key_life.micros()).unwrap_or(i64::MAX);
         let Ok(before) = self.now().checked_sub(SignedDuration::from_micros(life)) else { return Ok(()) };
-        self.inner.store.commit(vec![Intent::Forget { before }]).await?;
+        self.inner.store.commit(vec![Intent::Forget { before, at: self.now() }]).await?;
         Ok(())
     }
 

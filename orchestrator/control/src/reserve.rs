@@ -3,6 +3,7 @@
 use crate::{desk::Desk, error::DeskError, hub::Pulse, metrics as names};
 use jiff::{SignedDuration, Timestamp};
 use rhumb_model::{ComponentName, Order, OrderState, Phase, Plan, order::Spread};
+use rhumb_placement::booking::{self, Booking, LegPhase};
 use rhumb_store::{
     Conflict, DecisionRecord, Intent, LinkWant, NewEvent, OrderChange, OrderRecord, Outcome, ReplicaWant, Reservation,
     Store,
@@ -81,19 +82,16 @@ impl<S: Store> Desk<S> {
 
 /// When provisioning has to begin so that everything has arrived at the plan's start.
 pub(crate) fn due(order: &Order, plan: &Plan) -> Timestamp {
-    let inbound = plan.flows.iter().filter(|l| {
-        let flow = order.flows.get(l.flow as usize);
-        l.volume_bytes > 0 && flow.is_some_and(|f| matches!(f.to, rhumb_model::order::End::Component(_)))
-    });
-    let longest_us = inbound
-        .map(|l| l.latency_us.saturating_add(l.volume_bytes.saturating_mul(8_000) / l.rate_kbps.max(1)))
-        .max()
-        .unwrap_or(0);
-    let longest = SignedDuration::from_micros(i64::try_from(longest_us).unwrap_or(i64::MAX));
+    let inbound = plan.flows.iter().filter(|l| LegPhase::of(order, l) == LegPhase::Inbound);
+    let longest = SignedDuration::from_micros(inbound.map(booking::micros).max().unwrap_or(0));
     plan.start.checked_sub(longest).unwrap_or(plan.start)
 }
 
-/// What a plan needs held: every replica by itself, every link at its busiest phase.
+pub(crate) fn link_want(Booking { link, slots, rate }: Booking) -> LinkWant {
+    LinkWant { link, slots, rate }
+}
+
+/// What a plan needs held: every replica by itself, every link as long as a phase needs it.
 pub(crate) fn reservation(order: &Order, plan: &Plan) -> Reservation {
     let mut next: BTreeMap<ComponentName, u32> = BTreeMap::new();
     let mut replicas = Vec::new();
@@ -114,6 +112,5 @@ pub(crate) fn reservation(order: &Order, plan: &Plan) -> Reservation {
             }
         }
     }
-    let links = rhumb_placement::held(plan, order).into_iter().map(|(link, rate)| LinkWant { link, rate }).collect();
-    Reservation { replicas, links }
+    Reservation { replicas, links: booking::bookings(plan, order).into_iter().map(link_want).collect() }
 }

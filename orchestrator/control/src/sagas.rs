@@ -1,10 +1,12 @@
 //! The task through which every order with a saga changes: events in, commits and desired states out.
 
+mod late;
 mod outcome;
 mod run;
 
 use crate::{desk::Desk, error::DeskError, metrics as names};
 use futures::FutureExt as _;
+use late::Late;
 use rhumb_model::{OrderId, PointName, SiteName, order::Failover};
 use rhumb_naas::Overlay;
 use rhumb_provision::{Event, Goal, Saga, Stamp, desired, step::PhaseLimit};
@@ -49,12 +51,14 @@ pub(crate) struct Sagas<S> {
     at: BTreeMap<PointName, BTreeSet<OrderId>>,
     /// Points that are silent for too long.
     lost: BTreeSet<PointName>,
+    late: Late,
 }
 
 impl<S: Store> Sagas<S> {
     /// From the store: desired states are those of the sagas found there.
     pub(crate) fn take_up(desk: Desk<S>, orders: Vec<OrderRecord>) -> Self {
-        let mut sagas = Self { desk, live: BTreeMap::new(), at: BTreeMap::new(), lost: BTreeSet::new() };
+        let mut sagas =
+            Self { desk, live: BTreeMap::new(), at: BTreeMap::new(), lost: BTreeSet::new(), late: Late::default() };
         let stamp = sagas.desk.inner.hub.lock().stamp;
         for record in orders.into_iter().filter(|o| o.saga.is_some()) {
             sagas.publish(&record, stamp);
@@ -125,6 +129,7 @@ impl<S: Store> Sagas<S> {
                 self.run(events).await;
             }
             Mail::Tick => {
+                self.hold_longer().await;
                 let limit = self.phase_limit();
                 let events = self.live.keys().map(|id| (*id, Event::Tick { limit })).collect();
                 self.run(events).await;

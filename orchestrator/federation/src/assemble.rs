@@ -7,8 +7,8 @@ use crate::{
 use jiff::Timestamp;
 use petgraph::graph::DiGraph;
 use rhumb_model::{
-    DocumentError, FederationFile, Jurisdiction, Link, LinkId, ModelName, Node, PointName, Site, SiteName,
-    federation_file::{DeviceKind, SiteEntry},
+    Calendar, DocumentError, FederationFile, Jurisdiction, Link, LinkId, ModelName, Node, PointName, Site, SiteName,
+    federation_file::{DeviceKind, LinkEntry, SiteEntry},
     fit::{FreeNodes, NodeShape, NodeUse, group_nodes},
     money::{Amount, Currency},
     name::{DatasetName, RegionName},
@@ -55,6 +55,7 @@ pub struct BaseLink {
     /// Of an exported view: what can be reserved in all, and whether the figures were too old.
     installed: Bandwidth,
     stale: bool,
+    booked: Arc<Calendar>,
 }
 
 /// What is known of the federation right now.
@@ -62,8 +63,10 @@ pub struct BaseLink {
 pub struct Live {
     /// A site that is missing has never been seen.
     pub sites: BTreeMap<SiteName, LiveSite>,
-    /// What orders and quotes hold, by directed link; missing: nothing.
+    /// What orders and quotes hold for good, by directed link; missing: nothing.
     pub reserved: BTreeMap<LinkId, Bandwidth>,
+    /// What they hold for a time only, by directed link; missing: nothing.
+    pub booked: BTreeMap<LinkId, Calendar>,
     /// Where data is now; a dataset that is missing is where the base has it.
     pub datasets: BTreeMap<DatasetName, ViewDataset>,
 }
@@ -101,6 +104,7 @@ impl Base {
                 per_mbps_hour_micros: micros(link.per_mbps_hour)?,
                 installed: entry.and_then(|e| e.installed).unwrap_or(link.capacity),
                 stale: entry.is_some_and(|e| e.stale),
+                booked: Arc::new(entry.map(LinkEntry::calendar).unwrap_or_default()),
                 link: Arc::new(link),
             });
         }
@@ -173,7 +177,8 @@ impl Base {
                 ViewLink {
                     id: link.id.clone(),
                     capacity: now.capacity,
-                    free: now.free,
+                    free: now.open.saturating_sub(now.calendar.highest()),
+                    calendar: now.calendar,
                     latency: now.latency,
                     stale: now.stale,
                     per_gb_micros: base.per_gb_micros,
@@ -210,7 +215,9 @@ struct SiteNow {
 
 struct LinkNow {
     capacity: Bandwidth,
-    free: Bandwidth,
+    /// Not reserved for good.
+    open: Bandwidth,
+    calendar: Arc<Calendar>,
     latency: Latency,
     stale: bool,
     estimated: bool,
@@ -229,7 +236,8 @@ impl View {
         });
         let link_now = |base: &BaseLink| LinkNow {
             capacity: base.installed,
-            free: base.link.capacity,
+            open: base.link.capacity,
+            calendar: Arc::clone(&base.booked),
             latency: base.link.latency,
             stale: base.stale,
             estimated: false,
@@ -260,7 +268,8 @@ impl View {
             let figure = measured.unwrap_or(DecisionFigure { latency: link.latency, stale: !estimated });
             LinkNow {
                 capacity: link.capacity,
-                free: link.capacity.saturating_sub(reserved),
+                open: link.capacity.saturating_sub(reserved),
+                calendar: live.booked.get(&link.id).cloned().map(Arc::new).unwrap_or_default(),
                 latency: figure.latency,
                 stale: figure.stale,
                 estimated,

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use petgraph::visit::EdgeRef;
 use rhumb_model::{
     FederationFile, LinkId, PointName,
-    federation_file::{DatasetEntry, LinkEntry, NodeEntry, RegionEntry, SiteEntry, TransitEntry},
+    federation_file::{BookedEntry, DatasetEntry, LinkEntry, NodeEntry, RegionEntry, SiteEntry, TransitEntry},
     ratio::Decimal,
 };
 use std::collections::BTreeMap;
@@ -79,13 +79,19 @@ fn link_entries(view: &View) -> Vec<LinkEntry> {
 }
 
 fn link_entry(l: &ViewLink, (from, to): (&PointName, &PointName)) -> LinkEntry {
+    // what is not taken for good; the bookings are listed beside it
+    let open = l.open();
+    let booked = l.calendar.stretches().into_iter().map(|(slots, rate)| {
+        let (from, until) = slots.times();
+        BookedEntry { from, until, rate }
+    });
     LinkEntry {
         id: l.id.clone(),
         from: from.clone(),
         to: to.clone(),
         both_ways: false,
-        capacity: l.free,
-        installed: (l.free != l.capacity).then_some(l.capacity),
+        capacity: open,
+        installed: (open != l.capacity).then_some(l.capacity),
         latency: l.latency,
         jitter: l.link.jitter,
         loss: l.link.loss,
@@ -96,5 +102,6 @@ fn link_entry(l: &ViewLink, (from, to): (&PointName, &PointName)) -> LinkEntry {
         encrypted: l.encrypted,
         srlg: l.srlg.clone(),
         stale: l.stale,
+        booked: booked.collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
 use rhumb_model::{
-    Amount, Jurisdiction, Label, Link, LinkId, ModelName, PointName, Site, SiteName,
+    Amount, Calendar, Jurisdiction, Label, Link, LinkId, ModelName, PointName, Site, SiteName, Slots,
     federation_file::DeviceKind,
     money::{Currency, UnknownCurrency},
     name::{DatasetName, RegionName, SrlgName},
@@ -61,8 +61,10 @@ pub struct ViewLink {
     pub id: LinkId,
     /// What may be reserved in all.
     pub capacity: Bandwidth,
-    /// What is not reserved yet; at most `capacity`.
+    /// What nobody has reserved, at any time from the view's instant on; at most `capacity`.
     pub free: Bandwidth,
+    /// What is reserved for a time only, by slot.
+    pub calendar: Arc<Calendar>,
     /// The one-way delay that decisions use (configured offline; live: p95 RTT / 2 plus 1 % per minute of age).
     pub latency: Latency,
     /// The figure is older than the policy allows: the link refuses.
@@ -97,7 +99,47 @@ impl ViewSite {
     }
 }
 
+impl ViewLink {
+    /// What nobody has reserved for good.
+    pub fn open(&self) -> Bandwidth {
+        Bandwidth::from_kbps(self.free.kbps().saturating_add(self.calendar.highest().kbps()))
+    }
+
+    /// What is free in all of these slots.
+    pub fn free_in(&self, slots: Slots) -> Bandwidth {
+        if self.calendar.is_empty() { self.free } else { self.open().saturating_sub(self.calendar.peak(slots)) }
+    }
+
+    /// Books `rate` in these slots, or for good. `None`: it is not free, and nothing is changed.
+    pub fn book(&mut self, slots: Option<Slots>, rate: Bandwidth) -> Option<()> {
+        let open = self.open();
+        let Some(slots) = slots else {
+            self.free = self.free.checked_sub(rate)?;
+            return Some(());
+        };
+        self.free_in(slots).checked_sub(rate)?;
+        let calendar = Arc::make_mut(&mut self.calendar);
+        calendar.book(slots, rate);
+        self.free = open.saturating_sub(calendar.highest());
+        Some(())
+    }
+}
+
 impl View {
+    /// The view of somebody who needs links in these slots alone: what others have booked outside of them is free.
+    /// `None`: that makes no difference.
+    pub fn during(&self, slots: Slots) -> Option<Self> {
+        let differs = |l: &ViewLink| l.free_in(slots) != l.free;
+        self.graph.edge_weights().any(differs).then(|| {
+            let mut view = self.clone();
+            for link in view.graph.edge_weights_mut() {
+                link.free = link.free_in(slots);
+                link.calendar = Arc::new(link.calendar.within(slots));
+            }
+            view
+        })
+    }
+
     /// Index into `sites`.
     pub fn site_index(&self, name: &SiteName) -> Option<usize> {
         self.sites.binary_search_by(|s| s.site.name.cmp(name)).ok()

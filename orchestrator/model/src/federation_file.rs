@@ -5,6 +5,7 @@ mod check;
 mod convert;
 
 use crate::{
+    calendar::{Calendar, Slots},
     document::{self, DocumentError, Form},
     money::{Amount, Currency},
     name::{
@@ -285,6 +286,26 @@ pub struct LinkEntry {
     /// Written by an export: the figures were too old to be trusted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stale: bool,
+    /// What of `capacity` is taken for a time, in slots of 15 minutes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub booked: Vec<BookedEntry>,
+}
+
+/// A rate booked on a link from one instant until another; every slot of 15 minutes that this touches counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BookedEntry {
+    pub from: Timestamp,
+    pub until: Timestamp,
+    pub rate: Bandwidth,
+}
+
+impl LinkEntry {
+    pub fn calendar(&self) -> Calendar {
+        let mut calendar = Calendar::default();
+        self.booked.iter().for_each(|b| calendar.book(Slots::touched(b.from, b.until), b.rate));
+        calendar
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // the signature serde asks for

@@ -5,6 +5,7 @@
 //! - A quantity is a type named by its kind and built by its unit; what the unit cannot hold exactly is refused.
 //! - Every document refuses unknown keys and names the nearest known one.
 
+pub mod calendar;
 pub mod document;
 pub mod federation_file;
 pub mod fit;
@@ -22,6 +23,7 @@ pub mod refusal;
 pub mod site;
 pub mod state;
 
+pub use calendar::{Calendar, Slots};
 pub use document::{DocumentError, Problem};
 pub use federation_file::FederationFile;
 pub use id::{OrderId, QuoteId};

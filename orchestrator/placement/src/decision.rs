@@ -1,7 +1,9 @@
 //! `place`: one order, one view, one answer.
 
 use crate::{
-    answer, counterfactual,
+    answer,
+    booking::{self, Booking, bookings},
+    counterfactual,
     network::Network,
     policy::{Policy, Request},
     problem::{Problem, Relax},
@@ -10,6 +12,7 @@ use crate::{
 };
 use rhumb_federation::View;
 use rhumb_model::{Change, Order, Plan, Reason, ReasonKind, Refusal, Verdict, quantity::Bandwidth, state::SiteState};
+use std::sync::Arc;
 
 /// What a decision says: the plan or the reasons, and of every site why it was or was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +52,17 @@ pub fn place(view: &View, request: &Request, policy: &Policy) -> Decision {
 
 /// The decision alone, without what it says of every site and of what would help.
 pub fn decide(view: &View, request: &Request, policy: &Policy) -> Decision {
+    let own = own_time(view, request);
+    let view = own.as_ref().unwrap_or(view);
     decide_on(view, &Network::new(view), request, policy)
+}
+
+/// The view with what others have booked at other times than the order's free; `None`: nothing is.
+fn own_time(view: &View, request: &Request) -> Option<View> {
+    if view.graph.edge_weights().all(|l| l.calendar.is_empty()) {
+        return None;
+    }
+    view.during(booking::slots(view, request.order, request.submit))
 }
 
 pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &Policy) -> Decision {
@@ -73,6 +86,8 @@ pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &
 
 /// Adds what the decision says of every site, and for a refusal what would make the order fit.
 pub fn explain(view: &View, request: &Request, policy: &Policy, decision: Decision) -> Decision {
+    let own = own_time(view, request);
+    let view = own.as_ref().unwrap_or(view);
     let net = Network::new(view);
     let sites = verdict::verdicts(view, &net, request, policy, &decision);
     let would_fit_if = match &decision.outcome {
@@ -103,6 +118,7 @@ fn emptied(view: &View) -> View {
     }
     for link in empty.graph.edge_weights_mut() {
         link.free = link.capacity;
+        link.calendar = Arc::default();
         link.stale = false;
         link.latency = link.latency.min(link.link.latency);
     }
@@ -120,7 +136,7 @@ pub enum ApplyError {
     Link { link: String, needed: Bandwidth, free: Bandwidth },
 }
 
-/// The view less what the plan takes: devices while it runs, and on each link the most it holds in any phase.
+/// The view less what the plan takes: devices, and what it books of each link.
 pub fn apply(view: &View, plan: &Plan, order: &Order) -> Result<View, ApplyError> {
     let mut next = view.clone();
     for index in 0..next.sites.len() {
@@ -148,35 +164,11 @@ pub fn apply(view: &View, plan: &Plan, order: &Order) -> Result<View, ApplyError
             return Err(ApplyError::Unknown { kind: "site", name: assignment.site.to_string() });
         }
     }
-    for (id, needed) in held(plan, order) {
+    for Booking { link: id, slots, rate } in bookings(plan, order) {
         let unknown = || ApplyError::Unknown { kind: "link", name: id.to_string() };
         let link = view.links.get(&id).and_then(|e| next.graph.edge_weight_mut(*e)).ok_or_else(unknown)?;
-        link.free = link.free.checked_sub(needed).ok_or_else(|| ApplyError::Link {
-            link: id.to_string(),
-            needed,
-            free: link.free,
-        })?;
+        let free = slots.map_or(link.free, |s| link.free_in(s));
+        link.book(slots, rate).ok_or_else(|| ApplyError::Link { link: id.to_string(), needed: rate, free })?;
     }
     Ok(next)
-}
-
-/// The most that a plan holds on each link in any of its three phases.
-pub fn held(plan: &Plan, order: &Order) -> std::collections::BTreeMap<rhumb_model::LinkId, Bandwidth> {
-    use rhumb_model::order::End;
-    // (inbound, run, outbound)
-    let mut loads: std::collections::BTreeMap<&rhumb_model::LinkId, (u64, u64, u64)> =
-        std::collections::BTreeMap::new();
-    for leg in &plan.flows {
-        let flow = order.flows.get(leg.flow as usize);
-        for id in &leg.path {
-            let load = loads.entry(id).or_default();
-            let sum = match flow {
-                Some(f) if leg.volume_bytes > 0 && matches!(f.to, End::Component(_)) => &mut load.0,
-                Some(_) if leg.volume_bytes > 0 => &mut load.2,
-                _ => &mut load.1,
-            };
-            *sum = sum.saturating_add(leg.rate_kbps);
-        }
-    }
-    loads.into_iter().map(|(id, (i, r, o))| (id.clone(), Bandwidth::from_kbps(i.max(r.saturating_add(o))))).collect()
 }

@@ -5,6 +5,7 @@
 
 mod hold;
 mod key;
+mod links;
 mod log;
 mod order;
 mod quote;
@@ -40,6 +41,10 @@ pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcom
             key::answer(session, idempotency.as_ref()).await?;
             Ok(outcome)
         }
+        Intent::Extend { order, generation, links, at } => {
+            links::extend(session, *order, *generation, links, *at).await?;
+            Ok(Outcome::Done)
+        }
         Intent::EndQuote { quote, at } => quote::end(session, *quote, *at).await,
         Intent::Configure { points, links } => world::configure(session, points, links).await,
         Intent::Inventory { site, nodes } => world::inventory(session, site, nodes).await,
@@ -51,7 +56,10 @@ pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcom
             key::remember(session, record).await?;
             Ok(Outcome::Done)
         }
-        Intent::Forget { before } => key::forget(session, *before).await,
+        Intent::Forget { before, at } => {
+            links::forget(session, *at).await?;
+            key::forget(session, *before).await
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::record::{
 use jiff::Timestamp;
 use rhumb_model::{
     Bandwidth, ComponentName, LinkId, ModelName, NodeName, Order, OrderId, OrderState, Phase, Plan, QuoteId, Reason,
-    SiteName, order::Need, plan,
+    SiteName, Slots, order::Need, plan,
 };
 use rhumb_provision::Saga;
 
@@ -32,7 +32,8 @@ pub struct ReplicaWant {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkWant {
     pub link: LinkId,
-    /// The most that any phase of the plan holds on the link at once.
+    /// `None`: for good.
+    pub slots: Option<Slots>,
     pub rate: Bandwidth,
 }
 
@@ -116,6 +117,13 @@ pub enum Intent {
         change: Box<OrderChange>,
     },
     Change(Box<OrderChange>),
+    /// Work that takes longer than planned: holds at least so much on links for the order's generation, or nothing more.
+    Extend {
+        order: OrderId,
+        generation: u64,
+        links: Vec<LinkWant>,
+        at: Timestamp,
+    },
     /// A binding quote with what it holds (gives `Reserved`, version 0), or nothing; a quote without a reservation is not
     /// binding (gives `Done`).
     OfferQuote {
@@ -164,9 +172,10 @@ pub enum Intent {
     /// Stores an answer, or the claim to give one, under its key without another change. The first answer stays; a claim
     /// becomes its answer; a claim of a minute ago may be claimed anew.
     Remember(crate::IdempotencyRecord),
-    /// Drops idempotency keys older than this.
+    /// Drops idempotency keys older than `before`, and what was held on links until `at`.
     Forget {
         before: Timestamp,
+        at: Timestamp,
     },
 }
 

@@ -159,13 +159,15 @@ pub async fn holdings(session: &mut Session<'_>) -> Answer<Holdings> {
     let replicas = "SELECT holder_kind, holder, generation, component, replica, site, node, devices, share_permille, \
                     device_memory_bytes, cpu_milli, memory_bytes FROM replica_holds \
                     ORDER BY holder, generation, component, replica";
-    let links =
-        "SELECT holder_kind, holder, generation, link, rate_kbps FROM link_holds ORDER BY holder, generation, link";
+    let links = "SELECT holder_kind, holder, generation, link, first_slot, end_slot, rate_kbps FROM link_holds \
+                 ORDER BY holder, generation, link, first_slot, end_slot";
     let reserved = "SELECT id, reserved_kbps, capacity_kbps FROM links ORDER BY id";
+    let slots = "SELECT link, slot, reserved_kbps FROM link_slots ORDER BY link, slot";
     Ok(Holdings {
         replicas: each(&session.all(replicas, vec![]).await?, rows::replica_hold)?,
         links: each(&session.all(links, vec![]).await?, rows::link_hold)?,
         reserved: each(&session.all(reserved, vec![]).await?, rows::link)?,
+        slots: each(&session.all(slots, vec![]).await?, rows::link_slot)?,
     })
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rhumb_model::{
     Bandwidth, Change, ComponentName, LinkId, Node, NodeName, Order, OrderId, OrderState, Phase, Plan, QuoteId, Reason,
-    SiteName, TenantName, Verdict, name::PointName, plan,
+    SiteName, Slots, TenantName, Verdict, name::PointName, plan,
 };
 use rhumb_provision::Saga;
 use uuid::Uuid;
@@ -118,6 +118,8 @@ pub struct LinkHold {
     pub holder: crate::Holder,
     pub generation: u64,
     pub link: LinkId,
+    /// `None`: for good.
+    pub slots: Option<Slots>,
     pub rate: Bandwidth,
 }
 
@@ -125,8 +127,10 @@ pub struct LinkHold {
 pub struct Holdings {
     pub replicas: Vec<ReplicaHold>,
     pub links: Vec<LinkHold>,
-    /// Reserved column of every configured link; equals the sum of its holds (audited).
+    /// Reserved for good, and capacity, of every configured link; the first equals the sum of its holds (audited).
     pub reserved: Vec<(LinkId, Bandwidth, Bandwidth)>,
+    /// Reserved by slot, by link and slot; slots that are over may be missing.
+    pub slots: Vec<(LinkId, Slots, Bandwidth)>,
 }
 
 /// Everything live, of one instant.

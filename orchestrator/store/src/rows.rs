@@ -10,7 +10,7 @@ use crate::{
     },
     session::Row,
 };
-use rhumb_model::{Bandwidth, Change, LinkId, OrderId, QuoteId, Reason, Verdict};
+use rhumb_model::{Bandwidth, Change, LinkId, OrderId, QuoteId, Reason, Slots, Verdict};
 use serde::{Deserialize, Serialize};
 
 pub fn order(row: &Row) -> Result<OrderRecord, Fault> {
@@ -130,8 +130,16 @@ pub fn link_hold(row: &Row) -> Result<LinkHold, Fault> {
         holder: holder(&r)?,
         generation: r.count("generation")?,
         link: r.parsed("link")?,
+        slots: Slots::new(r.count("first_slot")?, r.count("end_slot")?),
         rate: Bandwidth::from_kbps(r.count("rate_kbps")?),
     })
+}
+
+pub fn link_slot(row: &Row) -> Result<(LinkId, Slots, Bandwidth), Fault> {
+    let r = Reader::new("link_slots", row);
+    let slot: u32 = r.count("slot")?;
+    let slots = Slots::new(slot, slot.saturating_add(1)).ok_or_else(|| r.corrupt("slot", "is out of range"))?;
+    Ok((r.parsed("link")?, slots, Bandwidth::from_kbps(r.count("reserved_kbps")?)))
 }
 
 /// Id, reserved, capacity.

@@ -1,7 +1,7 @@
 //! Links: configured figures beside measured ones.
 
 use rhumb_control::Desk;
-use rhumb_model::{LinkId, ratio::whole_micros};
+use rhumb_model::{LinkId, Slots, ratio::whole_micros};
 use rhumb_provision::Prices;
 use rhumb_store::{AnyStore, Holdings};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub struct LinkView {
     pub loss_ppm: Option<u64>,
     pub jitter_us: Option<u64>,
     pub capacity_kbps: u64,
-    /// Capacity less what is reserved.
+    /// Capacity less what is reserved at present.
     pub available_kbps: u64,
     pub reserved_kbps: u64,
     /// Of the last reply to a probe.
@@ -44,7 +44,11 @@ pub struct RttView {
 }
 
 pub fn links(desk: &Desk<AnyStore>, holdings: &Holdings) -> Vec<LinkView> {
-    let reserved: BTreeMap<&LinkId, u64> = holdings.reserved.iter().map(|(l, r, _)| (l, r.kbps())).collect();
+    let mut reserved: BTreeMap<&LinkId, u64> = holdings.reserved.iter().map(|(l, r, _)| (l, r.kbps())).collect();
+    let present = Slots::from(desk.now()).first();
+    for (link, _, booked) in holdings.slots.iter().filter(|(_, slot, _)| slot.first() == present) {
+        *reserved.entry(link).or_default() += booked.kbps();
+    }
     let stale_after_ms = desk.config().times.stale_after.micros() / 1_000;
     let now = desk.now();
     let state = desk.hub().lock();

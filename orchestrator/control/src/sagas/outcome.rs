@@ -123,6 +123,9 @@ impl<S: Store> Sagas<S> {
                 waits.join(", ")
             ));
         }
+        if let Some(full) = self.late.attention(record.id) {
+            return Some(full.to_owned());
+        }
         let runs = saga.ran_from.is_some() && saga.phase < Phase::Stopping;
         let silent: Vec<String> = saga.sites().intersection(&self.lost).map(ToString::to_string).collect();
         if !runs || silent.is_empty() {

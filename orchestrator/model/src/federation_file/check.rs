@@ -2,6 +2,7 @@
 
 use super::{DeviceGroupEntry, FederationFile, LinkEntry, NodeEntry, convert::back};
 use crate::{
+    calendar::Slots,
     document::{DocumentError, Problem, escape, nearest},
     money::{Amount, Currency},
     name::{LinkId, ModelName, PointName},
@@ -15,6 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_SITES: usize = 10_000;
 const MAX_LINKS: usize = 1_000_000;
 const MAX_NAMED: usize = 100_000;
+/// Bookings of one link, and the slots of a year.
+const MAX_BOOKED: usize = 10_000;
+const MAX_SLOTS: u32 = 366 * 96;
 const MAX_NODES: u64 = 1_000_000;
 const MAX_DEVICES: u32 = 256;
 const MAX_LATENCY: Latency = Latency::from_micros(60_000_000);
@@ -257,8 +261,28 @@ impl<'a> Check<'a> {
         for (value, key) in [(link.latency, "latency"), (link.jitter, "jitter")] {
             self.add_if(value > MAX_LATENCY, || at(key), || format!("{value} is out of range: use at most 60s"));
         }
+        self.booked(link, &at("booked"));
         self.amount(link.per_gb, || at("per_gb"));
         self.amount(link.per_mbps_hour, || at("per_mbps_hour"));
+    }
+
+    fn booked(&mut self, link: &LinkEntry, at: &str) {
+        self.size(link.booked.len(), MAX_BOOKED, at);
+        let mut wrong = link.booked.len() > MAX_BOOKED;
+        for (i, b) in link.booked.iter().enumerate() {
+            let at = || format!("{at}/{i}/until");
+            let before = b.until <= b.from;
+            self.add_if(before, at, || format!("{} is not after {}: use a later instant", b.until, b.from));
+            let long = !before && Slots::touched(b.from, b.until).len() > MAX_SLOTS;
+            self.add_if(long, at, || "a booking is at most a year long: end it earlier, or lower the capacity".into());
+            wrong |= before || long;
+        }
+        if wrong {
+            return;
+        }
+        let highest = link.calendar().highest();
+        let reason = || format!("up to {highest} are booked at once of a capacity of {}: book less", link.capacity);
+        self.add_if(highest > link.capacity, || at.to_owned(), reason);
     }
 
     fn known(&mut self, point: &PointName, pointer: impl FnOnce() -> String) {

@@ -1,10 +1,14 @@
 //! Every leg that the flows ask for is there once, its path is a path, and no link holds more than it has.
 
 use super::{Found, by_site};
-use crate::policy::{Policy, Request};
+use crate::{
+    booking,
+    policy::{Policy, Request},
+};
+use jiff::SignedDuration;
 use rhumb_federation::{View, ViewLink};
 use rhumb_model::{
-    Bandwidth, Leg, LinkId, Plan, PointName,
+    Bandwidth, Leg, LinkId, Order, Plan, PointName, Slots,
     order::{End, Flow},
     ratio::{Ratio, round_half_up},
 };
@@ -73,7 +77,7 @@ pub(super) fn check<'p>(
         }
     }
     found.check(carried.len() == plan.flows.len() || !found.0.is_empty(), "legs", || "legs of no flow".to_owned());
-    capacity(found, view, &carried);
+    capacity(found, view, held_in(order, plan), &carried);
     carried
 }
 
@@ -241,17 +245,18 @@ fn path(found: &mut Found, view: &View, request: &Request, policy: &Policy, flow
     found.check(flow.max_latency.is_none_or(|m| latency <= m.micros()), "latency", || format!("{ends}: {latency} us"));
 }
 
-fn capacity(found: &mut Found, view: &View, carried: &[Carried]) {
-    for (id, sum) in most(carried) {
-        let free = view.links.get(id).map_or(Bandwidth::ZERO, |e| view.graph[*e].free);
-        found.check(sum <= free.kbps(), "link_capacity", || format!("{id}: {sum} kbps of {free}"));
+/// From the first byte staged until all is over; a service is never over.
+fn held_in(order: &Order, plan: &Plan) -> Slots {
+    let staged = plan.flows.iter().filter(|l| l.volume_bytes > 0).map(booking::micros).max().unwrap_or(0);
+    let from = plan.start.checked_sub(SignedDuration::from_micros(staged)).unwrap_or(plan.start);
+    match order.components.iter().any(|c| c.service.is_some()) {
+        true => Slots::from(from),
+        false => Slots::touched(from, plan.finish),
     }
 }
 
-/// The most that each link carries at once, in kbps: of inbound staging, run and outbound staging, where what runs is held
-/// until the results are out.
-pub(super) fn most<'p>(carried: &[Carried<'p>]) -> BTreeMap<&'p LinkId, u64> {
-    let mut most: BTreeMap<&LinkId, u64> = BTreeMap::new();
+/// Inbound staging, run and outbound staging: what runs is held until the results are out.
+fn capacity(found: &mut Found, view: &View, slots: Slots, carried: &[Carried]) {
     for phase in [Phase::Inbound, Phase::Run, Phase::Outbound] {
         let mut held: BTreeMap<&LinkId, u64> = BTreeMap::new();
         let counts = |p: Phase| p == phase || (phase == Phase::Outbound && p == Phase::Run);
@@ -261,9 +266,8 @@ pub(super) fn most<'p>(carried: &[Carried<'p>]) -> BTreeMap<&'p LinkId, u64> {
             }
         }
         for (id, sum) in held {
-            let known = most.entry(id).or_insert(0);
-            *known = sum.max(*known);
+            let free = view.links.get(id).map_or(Bandwidth::ZERO, |e| view.graph[*e].free_in(slots));
+            found.check(sum <= free.kbps(), "link_capacity", || format!("{id}: {sum} kbps of {free} in {phase:?}"));
         }
     }
-    most
 }

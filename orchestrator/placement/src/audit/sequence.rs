@@ -1,12 +1,13 @@
 //! Plans one after the other: each on what those before it left.
 
-use super::{Found, Violation, legs};
+use super::{Found, Violation};
 use crate::{
+    booking::bookings,
     policy::{Policy, Request},
     room,
 };
 use rhumb_federation::View;
-use rhumb_model::{Bandwidth, LinkId, ModelName, Plan, SiteName, order::Component};
+use rhumb_model::{ModelName, Plan, SiteName, order::Component};
 use std::collections::BTreeMap;
 
 /// What is held so far, and what is left.
@@ -38,19 +39,23 @@ impl<'a> Sequence<'a> {
         super::components(&mut found, plan, request, &self.left);
         if found.0.is_empty() {
             self.nodes(&mut found, plan, request);
-            let carried = super::beyond_nodes(&mut found, plan, request, &self.left, policy);
-            for (id, most) in legs::most(&carried) {
-                self.take(id, most);
-            }
+            super::beyond_nodes(&mut found, plan, request, &self.left, policy);
+            self.links(&mut found, plan, request);
         }
         super::certificate(&mut found, plan);
         found.0
     }
 
-    fn take(&mut self, id: &LinkId, rate: u64) {
-        if let Some(link) = self.left.links.get(id).and_then(|e| self.left.graph.edge_weight_mut(*e)) {
-            // too much was named already
-            link.free = Bandwidth::from_kbps(link.free.kbps().saturating_sub(rate));
+    fn links(&mut self, found: &mut Found, plan: &Plan, request: &Request) {
+        for b in bookings(plan, request.order) {
+            // an unknown link was named already
+            let Some(link) = self.left.links.get(&b.link).and_then(|e| self.left.graph.edge_weight_mut(*e)) else {
+                continue;
+            };
+            let booked = link.book(b.slots, b.rate).is_some();
+            found.check(booked, "link_capacity", || {
+                format!("{} has no {} free beside what is held there", b.link, b.rate)
+            });
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::insertion::Market;
 use crate::{
-    decision::{Decision, apply, decide, held},
+    booking::bookings,
+    decision::{Decision, apply, decide},
     policy::{Policy, Request},
 };
 use rhumb_federation::View;
@@ -29,7 +30,7 @@ impl Footprint {
     fn new(plan: &Plan, request: &Request) -> Self {
         Self {
             sites: plan.components.iter().flat_map(|c| &c.assignments).map(|a| a.site.clone()).collect(),
-            links: held(plan, request.order).into_keys().collect(),
+            links: bookings(plan, request.order).into_iter().map(|b| b.link).collect(),
         }
     }
 

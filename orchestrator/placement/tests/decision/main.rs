@@ -5,6 +5,7 @@
 mod brute;
 mod examples;
 mod explained;
+mod in_time;
 mod optimal;
 mod rules;
 mod scheduler_cases;

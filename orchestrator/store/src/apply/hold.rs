@@ -1,24 +1,25 @@
-//! Holding devices, node capacity and link capacity, and giving them back, exactly once each.
+//! Holding devices and node capacity, and giving them back, exactly once each; links go with them.
 
 use crate::{
-    apply::world::lock_points,
+    apply::{links, world::lock_points},
     codec::{Reader, bound, int, json},
     error::Fault,
-    intent::{Conflict, Grant, Holder, LinkWant, ReplicaWant, Reservation},
-    record::{LinkHold, ReplicaHold},
+    intent::{Conflict, Grant, Holder, ReplicaWant, Reservation},
+    record::ReplicaHold,
     room::{self, NodeRoom},
     rows,
     session::{Row, Session, Value, args, placeholders},
 };
+use jiff::Timestamp;
 use rhumb_model::{
-    Bandwidth, Bytes, Cores, LinkId, Node, NodeName, Share, SiteName,
+    Bytes, Cores, Node, NodeName, Share, SiteName,
     fit::{self, NodeUse, Used},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 impl Holder {
-    fn key(self) -> (&'static str, Uuid) {
+    pub(super) fn key(self) -> (&'static str, Uuid) {
         match self {
             Self::Order(id) => ("order", id.0),
             Self::Quote(id) => ("quote", id.0),
@@ -32,6 +33,7 @@ pub async fn take(
     holder: Holder,
     generation: u64,
     reservation: &Reservation,
+    at: Timestamp,
 ) -> Result<Vec<Grant>, Fault> {
     let draining = lock_points(session, reservation.replicas.iter().map(|w| &w.site)).await?;
     if let Some((site, _)) = draining.into_iter().find(|(_, draining)| *draining) {
@@ -39,7 +41,7 @@ pub async fn take(
     }
     let holds = seat(session, holder, generation, &reservation.replicas).await?;
     insert_replicas(session, &holds).await?;
-    take_links(session, holder, generation, &reservation.links).await?;
+    links::take(session, holder, generation, &reservation.links, at).await?;
     Ok(holds.into_iter().map(grant).collect())
 }
 
@@ -228,55 +230,23 @@ impl Taken {
     }
 }
 
-async fn take_links(
+/// Gives back what these generations hold. What was given back before is not there any more, so it counts once.
+pub async fn release(
     session: &mut Session<'_>,
     holder: Holder,
-    generation: u64,
-    wants: &[LinkWant],
+    generations: &[u64],
+    at: Timestamp,
 ) -> Result<(), Fault> {
-    let mut sums: BTreeMap<&LinkId, u64> = BTreeMap::new();
-    for want in wants {
-        let sum = sums.entry(&want.link).or_default();
-        *sum = sum.saturating_add(want.rate.kbps());
-    }
-    sums.retain(|_, rate| *rate > 0);
-    let (kind, id) = holder.key();
-    let mut rows = Vec::with_capacity(sums.len());
-    for (link, rate) in sums {
-        let needed = int("link rate", rate)?;
-        let sql =
-            "UPDATE links SET reserved_kbps = reserved_kbps + $2 WHERE id = $1 AND capacity_kbps - reserved_kbps >= $2";
-        if session.run(sql, args![link.as_str(), needed]).await? == 0 {
-            return Err(why_full(session, link, Bandwidth::from_kbps(rate)).await?.into());
-        }
-        rows.push(args![kind, id, int("generation", generation)?, link.as_str(), needed]);
-    }
-    let head = "INSERT INTO link_holds (holder_kind, holder, generation, link, rate_kbps)";
-    session.run_many(head, 5, rows, "").await?;
-    Ok(())
-}
-
-async fn why_full(session: &mut Session<'_>, link: &LinkId, needed: Bandwidth) -> Result<Conflict, Fault> {
-    let sql = "SELECT id, reserved_kbps, capacity_kbps FROM links WHERE id = $1";
-    Ok(match session.first(sql, args![link.as_str()]).await? {
-        Some(row) => {
-            let (link, reserved, capacity) = rows::link(&row)?;
-            Conflict::Link { link, free: capacity.saturating_sub(reserved), needed }
-        }
-        None => Conflict::Missing(format!("link {link}")),
-    })
-}
-
-/// Gives back what these generations hold. What was given back before is not there any more, so it counts once.
-pub async fn release(session: &mut Session<'_>, holder: Holder, generations: &[u64]) -> Result<(), Fault> {
     let generations: BTreeSet<u64> = generations.iter().copied().collect();
     for generation in generations {
-        release_one(session, holder, int("generation", generation)?).await?;
+        let generation = int("generation", generation)?;
+        release_replicas(session, holder, generation).await?;
+        links::release(session, holder, generation, at).await?;
     }
     Ok(())
 }
 
-async fn release_one(session: &mut Session<'_>, holder: Holder, generation: i64) -> Result<(), Fault> {
+async fn release_replicas(session: &mut Session<'_>, holder: Holder, generation: i64) -> Result<(), Fault> {
     let (kind, id) = holder.key();
     let sql = "SELECT DISTINCT site FROM replica_holds WHERE holder_kind = $1 AND holder = $2 AND generation = $3";
     let found = session.all(sql, args![kind, id, generation]).await?;
@@ -292,17 +262,6 @@ async fn release_one(session: &mut Session<'_>, holder: Holder, generation: i64)
             taken.count(&rows::replica_hold(row)?, None);
         }
         taken.give_back(session).await?;
-    }
-    let sql = "DELETE FROM link_holds WHERE holder_kind = $1 AND holder = $2 AND generation = $3 RETURNING \
-               holder_kind, holder, generation, link, rate_kbps";
-    let mut links: Vec<LinkHold> = Vec::new();
-    for row in &session.all(sql, args![kind, id, generation]).await? {
-        links.push(rows::link_hold(row)?);
-    }
-    links.sort_by(|a, b| a.link.cmp(&b.link));
-    for hold in links {
-        let sql = "UPDATE links SET reserved_kbps = reserved_kbps - $2 WHERE id = $1";
-        session.run(sql, args![hold.link.as_str(), bound(hold.rate.kbps())]).await?;
     }
     Ok(())
 }

@@ -92,7 +92,7 @@ pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<C
         put_decision(session, change.id, decision).await?;
     }
     insert_usage(session, change.id, &change.usage).await?;
-    hold::release(session, Holder::Order(change.id), &change.release).await?;
+    hold::release(session, Holder::Order(change.id), &change.release, change.at).await?;
     Ok(Changed { version })
 }
 
@@ -116,7 +116,7 @@ pub async fn reserve(
         return Err(Conflict::Missing(format!("order {order} in the change of order {}", then.id)).into());
     }
     let changed = change(session, then).await?;
-    let grants = hold::take(session, Holder::Order(order), generation, reservation).await?;
+    let grants = hold::take(session, Holder::Order(order), generation, reservation, then.at).await?;
     Ok(Outcome::Reserved { version: changed.version, grants })
 }
 

@@ -42,7 +42,7 @@ pub async fn offer(
     }
     match reservation {
         Some(reservation) if record.binding => {
-            let grants = hold::take(session, Holder::Quote(record.id), QUOTED, reservation).await?;
+            let grants = hold::take(session, Holder::Quote(record.id), QUOTED, reservation, record.created).await?;
             Ok(Outcome::Reserved { version: 0, grants })
         }
         _ => Ok(Outcome::Done),
@@ -84,6 +84,6 @@ pub async fn end(session: &mut Session<'_>, quote: QuoteId, at: Timestamp) -> Re
     if Reader::new("quotes", &row).uuid_or_null("order_id")?.is_some() {
         return Err(Conflict::Quote(quote).into());
     }
-    hold::release(session, Holder::Quote(quote), &[QUOTED]).await?;
+    hold::release(session, Holder::Quote(quote), &[QUOTED], at).await?;
     Ok(Outcome::Done)
 }

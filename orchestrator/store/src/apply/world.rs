@@ -24,9 +24,11 @@ pub async fn configure(
     let links: BTreeMap<_, _> = links.iter().map(|(id, capacity)| (id, *capacity)).collect();
     for (id, capacity) in links {
         let sql = "INSERT INTO links (id, capacity_kbps) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE \
-                   SET capacity_kbps = excluded.capacity_kbps WHERE links.reserved_kbps <= excluded.capacity_kbps";
+                   SET capacity_kbps = excluded.capacity_kbps WHERE links.reserved_kbps + links.peak_kbps <= excluded.capacity_kbps";
         if session.run(sql, args![id.as_str(), int("link capacity", capacity.kbps())?]).await? == 0 {
-            let row = session.first("SELECT reserved_kbps FROM links WHERE id = $1", args![id.as_str()]).await?;
+            let row = session
+                .first("SELECT reserved_kbps + peak_kbps AS reserved_kbps FROM links WHERE id = $1", args![id.as_str()])
+                .await?;
             let reserved = row.as_ref().map_or(Ok(0), |r| Reader::new("links", r).count("reserved_kbps"))?;
             return Err(
                 Conflict::Link { link: id.clone(), free: capacity, needed: Bandwidth::from_kbps(reserved) }.into()

@@ -150,7 +150,8 @@ pub fn wants(replicas: Vec<ReplicaWant>) -> Reservation {
 }
 
 pub fn on_link(id: &str, kbps: u64) -> Reservation {
-    Reservation { replicas: vec![], links: vec![LinkWant { link: link(id), rate: Bandwidth::from_kbps(kbps) }] }
+    let want = LinkWant { link: link(id), slots: None, rate: Bandwidth::from_kbps(kbps) };
+    Reservation { replicas: vec![], links: vec![want] }
 }
 
 pub fn reserve(record: &OrderRecord, version: i64, reservation: Reservation) -> Intent {
@@ -214,9 +215,18 @@ pub fn devices(grants: &[Grant]) -> Vec<Vec<u32>> {
 pub async fn audit(store: &AnyStore) {
     let holdings = store.holdings().await.unwrap();
     for (id, reserved, capacity) in &holdings.reserved {
-        let sum: u64 = holdings.links.iter().filter(|h| &h.link == id).map(|h| h.rate.kbps()).sum();
+        let here = || holdings.links.iter().filter(|h| &h.link == id);
+        let sum: u64 = here().filter(|h| h.slots.is_none()).map(|h| h.rate.kbps()).sum();
         assert_eq!(sum, reserved.kbps(), "link {id}");
-        assert!(reserved <= capacity, "link {id}");
+        let mut peak = 0;
+        for (_, slot, kbps) in holdings.slots.iter().filter(|(link, ..)| link == id) {
+            let covers =
+                |h: &&rhumb_store::LinkHold| h.slots.is_some_and(|s| (s.first()..s.end()).contains(&slot.first()));
+            let sum: u64 = here().filter(covers).map(|h| h.rate.kbps()).sum();
+            assert_eq!(sum, kbps.kbps(), "link {id} in {slot:?}");
+            peak = peak.max(sum);
+        }
+        assert!(reserved.kbps() + peak <= capacity.kbps(), "link {id}");
     }
     let mut cards = std::collections::BTreeMap::new();
     for hold in &holdings.replicas {

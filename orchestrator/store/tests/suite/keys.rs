@@ -24,7 +24,7 @@ pub async fn a_key_has_one_first_answer(bench: &Bench) {
     assert_eq!(store.idempotency("acme", "k-1").await.unwrap(), Some(key(1, Some("{}"), 2)));
     let other = IdempotencyRecord { tenant: TenantName::new("other").unwrap(), ..key(3, None, 0) };
     done(store, Intent::Remember(other)).await;
-    done(store, Intent::Forget { before: at(2) }).await;
+    done(store, Intent::Forget { before: at(2), at: at(2) }).await;
     assert!(store.idempotency("acme", "k-1").await.unwrap().is_some());
     assert!(store.idempotency("other", "k-1").await.unwrap().is_none());
 }

@@ -10,6 +10,7 @@ mod holds;
 mod keys;
 mod orders;
 mod quotes;
+mod slots;
 mod stream;
 mod world;
 
@@ -51,6 +52,13 @@ macro_rules! cases {
 }
 
 cases! {
+    slots:
+        what_is_held_for_a_time_leaves_the_rest_of_it_free,
+        what_is_held_for_good_is_free_in_no_slot,
+        a_slot_is_never_over_full_whatever_is_written,
+        of_many_at_once_a_slot_takes_what_it_has,
+        work_that_takes_longer_holds_its_link_for_longer,
+        what_is_over_is_forgotten_and_counts_no_more;
     orders:
         an_order_reads_back_as_it_was_accepted,
         a_change_needs_the_current_version,
