@@ -7,7 +7,7 @@
 use crate::{
     policy::Request,
     stand,
-    window::{OUTLOOK, Tariff},
+    window::{Meter, OUTLOOK, Tariff},
 };
 use jiff::{SignedDuration, Timestamp};
 use rhumb_federation::View;
@@ -15,7 +15,10 @@ use rhumb_model::{
     Bandwidth, Leg, LinkId, Order, Plan, Slots,
     order::{End, Flow},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// Slots that a phase is held longer than planned.
 const GRACE: u32 = 1;
@@ -183,8 +186,8 @@ fn flush(stretch: Option<(u32, u32, u64)>, booking: &impl Fn(Option<Slots>, u64)
 /// hard deadline, or the end of its longest work where nothing has to be staged before. A service has no end.
 pub(crate) fn slots(view: &View, order: &Order, submit: Timestamp) -> Slots {
     let from = order.terms.window.as_ref().map_or(submit, |window| {
-        let mut openings = Tariff::openings(window, submit);
-        let at = openings.first_opening(&rhumb_model::Ratio::from_integer(0), OUTLOOK);
+        let openings = RefCell::new(Tariff::openings(window, submit));
+        let at = Meter::new(&openings, submit).first_opening(&rhumb_model::Ratio::from_integer(0), OUTLOOK);
         at.and_then(|ns| Timestamp::from_nanosecond(submit.as_nanosecond().checked_add(ns)?).ok()).unwrap_or(submit)
     });
     match end(view, order, submit) {

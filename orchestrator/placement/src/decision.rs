@@ -10,9 +10,10 @@ use crate::{
     refusal::{self, Question, Relaxed},
     room, search, verdict,
 };
-use rhumb_federation::View;
+use petgraph::graph::EdgeIndex;
+use rhumb_federation::{FreeNodes, View, ViewLink};
 use rhumb_model::{Change, Order, Plan, Reason, ReasonKind, Refusal, Verdict, quantity::Bandwidth, state::SiteState};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What a decision says: the plan or the reasons, and of every site why it was or was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,17 +53,48 @@ pub fn place(view: &View, request: &Request, policy: &Policy) -> Decision {
 
 /// The decision alone, without what it says of every site and of what would help.
 pub fn decide(view: &View, request: &Request, policy: &Policy) -> Decision {
-    let own = own_time(view, request);
-    let view = own.as_ref().unwrap_or(view);
-    decide_on(view, &Network::new(view), request, policy)
+    decide_in_time(view, &Network::new(view), request, policy)
 }
 
-/// The view with what others have booked at other times than the order's free; `None`: nothing is.
-fn own_time(view: &View, request: &Request) -> Option<View> {
-    if view.graph.edge_weights().all(|l| l.calendar.is_empty()) {
+/// First on what is free of links for good; where that is not enough, on what is free while the order could need it.
+pub(crate) fn decide_in_time(view: &View, net: &Network, request: &Request, policy: &Policy) -> Decision {
+    let decision = decide_on(view, net, request, policy);
+    match own_time(view, request, &decision) {
+        Some(own) => decide_on(&own, &Network::new(&own), request, policy),
+        None => decision,
+    }
+}
+
+/// For an order that a full link may have refused: the view in which what others have booked at other times than the
+/// order's is free. `None`: that changes nothing.
+fn own_time(view: &View, request: &Request, decision: &Decision) -> Option<View> {
+    use ReasonKind as R;
+    let by_links = |r: &Reason| {
+        matches!(
+            r.reason,
+            R::Budget
+                | R::PriceWindow
+                | R::NoPath
+                | R::Latency
+                | R::Bandwidth
+                | R::Encryption
+                | R::Stale
+                | R::Deadline
+                | R::SearchLimit
+        )
+    };
+    let refused = decision.outcome.as_ref().err()?;
+    let booked = || view.graph.edge_weights().any(|l| !l.calendar.is_empty());
+    if !refused.iter().any(by_links) || !booked() {
         return None;
     }
     view.during(booking::slots(view, request.order, request.submit))
+}
+
+/// Whether the plan takes more than what is free of links for good.
+fn needs_own_time(view: &View, plan: &Plan, order: &Order) -> bool {
+    let short = |b: &Booking| view.link(&b.link).is_some_and(|l| l.free < b.rate);
+    bookings(plan, order).iter().any(short)
 }
 
 pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &Policy) -> Decision {
@@ -86,10 +118,32 @@ pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &
 
 /// Adds what the decision says of every site, and for a refusal what would make the order fit.
 pub fn explain(view: &View, request: &Request, policy: &Policy, decision: Decision) -> Decision {
-    let own = own_time(view, request);
-    let view = own.as_ref().unwrap_or(view);
-    let net = Network::new(view);
-    let sites = verdict::verdicts(view, &net, request, policy, &decision);
+    explain_in_time(view, &Network::new(view), request, policy, decision)
+}
+
+/// On what the decision was made on.
+pub(crate) fn explain_in_time(
+    view: &View,
+    net: &Network,
+    request: &Request,
+    policy: &Policy,
+    decision: Decision,
+) -> Decision {
+    let own = match &decision.outcome {
+        Ok(plan) if needs_own_time(view, plan, request.order) => {
+            view.during(booking::slots(view, request.order, request.submit))
+        }
+        Ok(_) => None,
+        Err(_) => own_time(view, request, &decision),
+    };
+    match own {
+        Some(own) => explain_on(&own, &Network::new(&own), request, policy, decision),
+        None => explain_on(view, net, request, policy, decision),
+    }
+}
+
+fn explain_on(view: &View, net: &Network, request: &Request, policy: &Policy, decision: Decision) -> Decision {
+    let sites = verdict::verdicts(view, net, request, policy, &decision);
     let would_fit_if = match &decision.outcome {
         Ok(_) => Vec::new(),
         Err(_) => counterfactual::changes(view, request, policy),
@@ -138,37 +192,52 @@ pub enum ApplyError {
 
 /// The view less what the plan takes: devices, and what it books of each link.
 pub fn apply(view: &View, plan: &Plan, order: &Order) -> Result<View, ApplyError> {
+    let taken = Taken::new(view, plan, order)?;
     let mut next = view.clone();
-    for index in 0..next.sites.len() {
-        let name = next.sites[index].site.name.clone();
-        let mut wants = Vec::new();
-        for placed in &plan.components {
-            let here: Vec<_> =
-                placed.assignments.iter().filter(|a| a.site == name).map(|a| (a.model.as_ref(), a.replicas)).collect();
-            if here.is_empty() {
-                continue;
-            }
-            let component = order
-                .component(&placed.name)
-                .ok_or_else(|| ApplyError::Unknown { kind: "component", name: placed.name.to_string() })?;
-            wants.push(room::Want { component, replicas: here });
-        }
-        if !wants.is_empty() {
-            let left =
-                room::pack(&next.sites[index].nodes, &wants).ok_or_else(|| ApplyError::Nodes(name.to_string()))?;
-            next.sites[index].nodes = left;
-        }
+    for (site, nodes) in taken.sites {
+        next.sites[site].nodes = nodes;
     }
-    for assignment in plan.components.iter().flat_map(|c| &c.assignments) {
-        if !view.sites.iter().any(|s| s.site.name == assignment.site) {
-            return Err(ApplyError::Unknown { kind: "site", name: assignment.site.to_string() });
-        }
-    }
-    for Booking { link: id, slots, rate } in bookings(plan, order) {
-        let unknown = || ApplyError::Unknown { kind: "link", name: id.to_string() };
-        let link = view.links.get(&id).and_then(|e| next.graph.edge_weight_mut(*e)).ok_or_else(unknown)?;
-        let free = slots.map_or(link.free, |s| link.free_in(s));
-        link.book(slots, rate).ok_or_else(|| ApplyError::Link { link: id.to_string(), needed: rate, free })?;
+    for (edge, link) in taken.links {
+        next.graph[edge] = link;
     }
     Ok(next)
+}
+
+/// What a plan leaves of the sites and links that it takes something of.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub sites: Vec<(usize, Vec<FreeNodes>)>,
+    pub links: Vec<(EdgeIndex, ViewLink)>,
+}
+
+impl Taken {
+    pub fn new(view: &View, plan: &Plan, order: &Order) -> Result<Self, ApplyError> {
+        let unknown = |kind, name: &dyn ToString| ApplyError::Unknown { kind, name: name.to_string() };
+        let mut wants: BTreeMap<usize, Vec<room::Want>> = BTreeMap::new();
+        for placed in &plan.components {
+            let component = order.component(&placed.name).ok_or_else(|| unknown("component", &placed.name))?;
+            let mut here: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+            for a in &placed.assignments {
+                let site = view.site_index(&a.site).ok_or_else(|| unknown("site", &a.site))?;
+                here.entry(site).or_default().push((a.model.as_ref(), a.replicas));
+            }
+            for (site, replicas) in here {
+                wants.entry(site).or_default().push(room::Want { component, replicas });
+            }
+        }
+        let mut sites = Vec::with_capacity(wants.len());
+        for (site, wants) in &wants {
+            let at = &view.sites[*site];
+            let nodes = room::pack(&at.nodes, wants).ok_or_else(|| ApplyError::Nodes(at.site.name.to_string()))?;
+            sites.push((*site, nodes));
+        }
+        let mut links: BTreeMap<EdgeIndex, ViewLink> = BTreeMap::new();
+        for Booking { link: id, slots, rate } in bookings(plan, order) {
+            let edge = *view.links.get(&id).ok_or_else(|| unknown("link", &id))?;
+            let link = links.entry(edge).or_insert_with(|| view.graph[edge].clone());
+            let free = slots.map_or(link.free, |s| link.free_in(s));
+            link.book(slots, rate).ok_or_else(|| ApplyError::Link { link: id.to_string(), needed: rate, free })?;
+        }
+        Ok(Self { sites, links: links.into_iter().collect() })
+    }
 }
