@@ -161,6 +161,22 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
     (found, left_out)
 }
 
+/// The cheapest path within the leg's bound, whatever it carries; priced at the leg's own rate.
+pub(crate) fn at_best(problem: &Problem, leg: &Leg) -> Option<Choice> {
+    let stream = &problem.streams[leg.stream];
+    let ends = ends(problem, leg);
+    if stream.hopeless {
+        return None;
+    }
+    if ends.roots.contains(&ends.start) {
+        return choice(problem, leg, &ends, &Rc::from([]), ends.start, 0, 0);
+    }
+    let kbps = leg.kbps.or((stream.span != Span::Run).then(|| problem.rungs.first().copied()).flatten()).unwrap_or(0);
+    let (edges, latency) = routes(problem, leg, &ends, 0, Look::Best(Matter::None, None)).0.into_iter().next()?;
+    let (root, _) = shape(problem, &ends, &edges);
+    choice(problem, leg, &ends, &edges, root, latency, kbps)
+}
+
 type Paths = Vec<(Rc<[u32]>, u64)>;
 
 fn routes(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> (Paths, bool) {

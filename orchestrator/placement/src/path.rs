@@ -185,6 +185,8 @@ struct Label {
     links: u32,
     latency: u64,
     beaten: bool,
+    /// The label at the same point that came before.
+    before: u32,
 }
 
 /// How many of the paths to give.
@@ -218,7 +220,7 @@ pub(crate) fn routes(
         ask,
         tree,
         labels: Vec::new(),
-        at: vec![Vec::new(); net.points()],
+        at: vec![NONE; net.points()],
         heap: BinaryHeap::new(),
         timed: bound.is_some() || matches!(wanted, Wanted::Front(_)),
         most: i64::MAX,
@@ -275,7 +277,8 @@ struct Search<'a> {
     ask: &'a Ask<'a>,
     tree: &'a Tree,
     labels: Vec<Label>,
-    at: Vec<Vec<u32>>,
+    /// By point, the latest label there.
+    at: Vec<u32>,
     heap: BinaryHeap<Reverse<Key>>,
     /// Whether latency decides anything.
     timed: bool,
@@ -289,8 +292,12 @@ impl Search<'_> {
         let Some((estimate, links_left)) = self.estimate(point, limit, cost, latency) else { return };
         let index = self.labels.len() as u32;
         let mut replaced = None;
-        for &other in &self.at[point as usize] {
+        let before = self.at[point as usize];
+        let mut next = before;
+        while next != NONE {
+            let other = next;
             let known = &self.labels[other as usize];
+            next = known.before;
             if known.beaten || known.latency > latency {
                 continue;
             }
@@ -298,7 +305,7 @@ impl Search<'_> {
                 Ordering::Less => return,
                 Ordering::Equal if known.latency < latency => return,
                 Ordering::Equal => {
-                    self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false });
+                    self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false, before });
                     let smaller = self.sequence(index) < self.sequence(other);
                     self.labels.pop();
                     if !smaller {
@@ -312,8 +319,8 @@ impl Search<'_> {
         if let Some(other) = replaced {
             self.labels[other as usize].beaten = true;
         }
-        self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false });
-        self.at[point as usize].push(index);
+        self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false, before });
+        self.at[point as usize] = index;
         self.heap.push(Reverse((estimate, links + links_left, links, index)));
     }
 
@@ -403,7 +410,7 @@ impl Search<'_> {
     fn push_any(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i64, u32, u64)) {
         let Some((estimate, links_left)) = self.estimate(point, limit, cost, latency) else { return };
         let index = self.labels.len() as u32;
-        self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false });
+        self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false, before: NONE });
         self.heap.push(Reverse((estimate, links + links_left, links, index)));
     }
 

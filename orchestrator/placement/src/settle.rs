@@ -111,9 +111,37 @@ pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
     let Some(least) = compute.least() else { return };
-    for served in legs::servings(problem, &sites, SERVINGS) {
-        let legs = legs::legs(problem, &sites, &served);
-        Settling { problem, placed, compute: &compute, least, legs: &legs, served: &served }.run(best);
+    let (corners, mut more) = legs::servings(problem, &sites, SERVINGS, false);
+    let several = corners.len() > 1 || more;
+    let mut bounds: Vec<(i128, bool)> = Vec::new();
+    for served in &corners {
+        let legs = legs::legs(problem, &sites, served);
+        let settling = Settling { problem, placed, compute: &compute, least, legs: &legs, served };
+        if several {
+            let Some((bound, fits)) = settling.at_best() else { continue };
+            bounds.push((bound, fits));
+            if best.beats(bound) || !best.open(bound) {
+                continue;
+            }
+        }
+        settling.run(best);
+    }
+    // where the cheapest corner has room for all of it, no other share of the demand is cheaper
+    let Some((bound, fits)) = bounds.into_iter().min_by_key(|(bound, fits)| (*bound, !fits)) else { return };
+    if (fits && !more) || best.beats(bound) {
+        return;
+    }
+    let finer;
+    (finer, more) = legs::servings(problem, &sites, SERVINGS, true);
+    for served in finer.iter().filter(|served| !corners.contains(served)) {
+        if !best.open(bound) {
+            return;
+        }
+        let legs = legs::legs(problem, &sites, served);
+        Settling { problem, placed, compute: &compute, least, legs: &legs, served }.run(best);
+    }
+    if more && !best.beats(bound) {
+        best.leave(bound);
     }
 }
 
@@ -139,6 +167,21 @@ impl Settling<'_, '_> {
         if self.choose(best, true) {
             self.choose(best, false);
         }
+    }
+
+    /// What the legs of demand cost at the least, with all others at their cheapest; and whether these have room for it
+    /// all. No plan of the placement that shares the demand otherwise costs less than the least of all corners.
+    fn at_best(&self) -> Option<(i128, bool)> {
+        let mut sum = Carried::nothing();
+        let mut load = Load::default();
+        let mut fits = true;
+        for leg in self.legs {
+            let span = self.problem.streams[leg.stream].span;
+            let choice = option::at_best(self.problem, leg)?;
+            sum = sum.with(&choice, span)?;
+            fits &= span != Span::Run || load.add(self.problem, span, &choice);
+        }
+        Some((self.compute.bound(self.least, &sum)? - 2, fits))
     }
 
     /// Whether some selection of `limited` choices came too late that could otherwise have been the best.
