@@ -151,6 +151,13 @@ impl<'p, 'a> Compute<'p, 'a> {
             edges.sort_unstable();
             edges.dedup();
             for edge in edges.into_iter().take(EDGES) {
+                // what else the plan costs grows with the start, so compute alone tells that an edge cannot be better
+                let compute = self.quick(&Ratio::from_integer(edge));
+                if let (Some(least), Some((terms, _))) = (compute, &best)
+                    && least > i128::from(terms.compute) + 1
+                {
+                    continue;
+                }
                 let other = self.at(&Ratio::from_integer(edge), carried);
                 if let Some((terms, _)) = &other
                     && best.as_ref().is_none_or(|(b, _)| terms.total < b.total)
@@ -202,6 +209,63 @@ impl<'p, 'a> Compute<'p, 'a> {
             sum = sum.checked_add(&bill.price.checked_mul(&self.problem.least(bill.site, &bill.hours)?)?)?;
         }
         Some(sum.checked_div(&Ratio::from_integer(HOUR))?.floor().to_integer())
+    }
+
+    /// The least that compute costs from this start on, rounded down, by whole numbers alone.
+    fn quick(&self, start: &Ratio) -> Option<i128> {
+        let mut sum = 0_i128;
+        let begin = start.to_integer();
+        for bill in &self.bills {
+            let (paid, scale) = bill.meter.whole(begin, bill.hours.to_integer())?;
+            // either end is off by less than a nanosecond, which costs less than a micro-unit at any price below
+            let price = i128::try_from(bill.price.to_integer()).ok().filter(|p| *p < 1 << 40)?;
+            sum += paid.checked_mul(price)? / scale / HOUR - 1;
+        }
+        Some(sum)
+    }
+
+    /// No plan with just these legs costs less.
+    pub fn bound_at(&self, least: i128, carried: &Carried) -> Option<i128> {
+        let bound = self.bound(least, carried)?;
+        if self.flat || self.may_wait() || self.problem.window.is_some() {
+            return Some(bound);
+        }
+        // without a choice of starts compute is known
+        let compute = self.quick(&carried.inbound).unwrap_or(least);
+        Some(bound + (compute - least).max(0))
+    }
+
+    /// The total of any plan whose path and transfer cost no less than these, each for itself, and that starts no sooner;
+    /// with every term rounded as a plan rounds it.
+    pub fn rounded_bound(&self, carried: &Carried) -> Option<i64> {
+        let p = self.problem;
+        let held = self.longest.checked_add(&carried.outbound)?;
+        let path = rounded(carried.path.checked_add(&carried.held.checked_mul(&held)?)?)?;
+        let time = p.value.checked_mul(&held.checked_add(&carried.inbound)?)?;
+        let compute = if self.flat {
+            let exact = self.bills.iter().try_fold(Ratio::from_integer(0), |sum, bill| {
+                sum.checked_add(&bill.price.checked_mul(&bill.meter.integral(&Ratio::from_integer(0), &bill.hours)?)?)
+            })?;
+            rounded(exact.checked_div(&Ratio::from_integer(HOUR))?)?
+        } else {
+            i64::try_from(self.least()?).ok()?
+        };
+        compute.checked_add(path)?.checked_add(rounded(carried.transfer)?)?.checked_add(rounded(time)?)
+    }
+
+    /// Micro-units that a plan can save by a nanosecond less of staging, or of moving results out while legs of `held`
+    /// micro-units a nanosecond are paid for; at the most.
+    pub fn slope(&self, span: Span, held: &Ratio) -> Option<Ratio> {
+        let p = self.problem;
+        let time = p.value.checked_add(&p.late.unwrap_or(Ratio::from_integer(0)))?;
+        if span != Span::Inbound {
+            return time.checked_add(held);
+        }
+        self.bills.iter().try_fold(time, |sum, bill| {
+            let (lowest, highest) = bill.meter.factors();
+            let swing = bill.price.checked_mul(&(highest - lowest))?.checked_div(&Ratio::from_integer(HOUR))?;
+            sum.checked_add(&swing)
+        })
     }
 
     /// No plan with these legs and at least these transfer times costs less.

@@ -99,7 +99,10 @@ pub(crate) fn divided(kbps: u64, share: &Ratio) -> u64 {
 
 /// Ways in which the sites of a service can share the demand of the regions: the corners of what their replicas allow.
 /// With one site, or demand that takes all replicas of one region's flow, there is only one.
-pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize) -> Vec<Served> {
+/// `steps`: also those at which some link is just full, which pay only where a link's room makes demand dearer. The
+/// second of what comes back: there may be more.
+pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: bool) -> (Vec<Served>, bool) {
+    let mut more = false;
     let mut ways: BTreeSet<Served> = [vec![Vec::new(); problem.streams.len()]].into();
     for (part, list) in sites.iter().enumerate() {
         let streams: Vec<(usize, u64)> = problem
@@ -114,12 +117,16 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize) -> Vec<Ser
         }
         let serves = problem.parts[part].serves;
         let room: Vec<u64> = list.iter().map(|(_, n)| serves.saturating_mul(u64::from(*n))).collect();
-        let steps = problem.streams.iter().map(|s| steps(problem, s)).collect();
+        // one site serves everything
+        let fine = steps && list.len() > 1;
+        let steps =
+            problem.streams.iter().map(|s| if fine { full_links(problem, s) } else { Vec::new() }).collect();
         let mut fill = Fill { sites: list, steps, found: BTreeSet::new(), most };
         for order in orders(streams.len()) {
             let streams: Vec<(usize, u64)> = order.iter().map(|i| streams[*i]).collect();
             fill.next(&streams, 0, room.clone(), vec![Vec::new(); problem.streams.len()]);
         }
+        more |= fill.found.len() >= most;
         let mut joined = BTreeSet::new();
         for way in &ways {
             for filled in &fill.found {
@@ -129,13 +136,14 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize) -> Vec<Ser
                 }
             }
         }
+        more |= joined.len() >= most;
         ways = joined;
     }
-    ways.into_iter().collect()
+    (ways.into_iter().collect(), more)
 }
 
 /// Demand that a link's free capacity just carries, for each distinct capacity below the stream's whole rate.
-fn steps(problem: &Problem, stream: &Stream) -> Vec<u64> {
+fn full_links(problem: &Problem, stream: &Stream) -> Vec<u64> {
     let (Some(rate), Some(demand)) = (stream.kbps.filter(|r| *r > 0), stream.demand) else { return Vec::new() };
     if problem.relax.bandwidth {
         return Vec::new();

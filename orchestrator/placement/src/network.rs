@@ -150,8 +150,8 @@ impl Network {
         self.masks.borrow_mut().of(view, &self.edges, signature)
     }
 
-    /// Distances of all points to `roots` over links that carry the ask's rate rounded down to a power of two: never
-    /// more than those over links that carry the rate itself. Kept as long as the network.
+    /// Distances of all points to `roots` over links that carry the ask's rate rounded down to a rung: never more
+    /// than those over links that carry the rate itself. Kept as long as the network.
     pub fn tree(&self, mask: &Mask, ask: &Ask, roots: &[u32]) -> Arc<Tree> {
         self.trees.borrow_mut().of(self, mask, ask, roots)
     }

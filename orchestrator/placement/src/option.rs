@@ -66,64 +66,75 @@ fn ends(problem: &Problem, leg: &Leg) -> Ends {
 /// How far a leg looks for paths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Look {
-    /// Paths that no other beats.
-    Best(Matter),
-    /// Also worse ones, for links that several legs share: up to this many for each rate.
-    Wide(usize),
+    /// Paths that no other beats; where time matters, those that cost more than the cheapest by no more than a nanosecond
+    /// less of time can save, of which this is the most in micro-units (`None`: there is no telling).
+    Best(Matter, Option<Ratio>),
+    /// Also worse ones, for links that several legs share: up to this many for each rate; with a limit, of those that cost
+    /// at most so much more than the cheapest (micro-units, of a leg that holds a rate for so many nanoseconds).
+    Wide(usize, Option<(i128, Ratio)>),
 }
 
-/// Choices of a leg, cheapest first; and whether they are all that could matter.
-pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>, bool) {
+/// Choices of a leg, cheapest first; and the least cost of any that may have been left out. `None`: they are all that
+/// could matter.
+pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>, Option<Ratio>) {
     let stream = &problem.streams[leg.stream];
     if stream.hopeless {
-        return (Vec::new(), true);
+        return (Vec::new(), None);
     }
     let ends = ends(problem, leg);
     if ends.roots.contains(&ends.start) {
         let local = Route { edges: Vec::new(), root: ends.start, cost: 0, latency: 0 };
-        return (choice(problem, leg, &ends, &local.edges.into(), ends.start, 0, 0).into_iter().collect(), true);
+        return (choice(problem, leg, &ends, &local.edges.into(), ends.start, 0, 0).into_iter().collect(), None);
     }
     let mut found = Vec::new();
-    let mut all = true;
+    let mut left_out: Option<Ratio> = None;
     let rungs = match (stream.span, leg.kbps) {
         (Span::Run, kbps) => vec![kbps.unwrap_or(0)],
         (_, Some(kbps)) => vec![kbps],
         (_, None) => problem.rungs.clone(),
     };
     let one = match look {
-        Look::Best(matter) => stream.span == Span::Run || matter == Matter::None,
-        Look::Wide(_) => false,
+        Look::Best(matter, _) => stream.span == Span::Run || matter == Matter::None,
+        Look::Wide(..) => false,
     };
     if rungs.is_empty() {
-        return (found, true);
+        return (found, None);
     }
     if one {
         // a rung less opens more paths: the cheapest of all is among those of the lowest
         let lowest = rungs.last().copied().unwrap_or(0);
-        if let Some((route, _)) = routes(problem, leg, &ends, lowest, Look::Best(Matter::None)).0.into_iter().next() {
+        if let Some((route, _)) = routes(problem, leg, &ends, lowest, Look::Best(Matter::None, None)).0.into_iter().next() {
             let free = route.iter().map(|e| problem.net.edges[*e as usize].free).min().unwrap_or(0);
             let carried = rungs.iter().copied().find(|r| *r <= free || problem.relax.bandwidth).unwrap_or(lowest);
             let (root, latency) = shape(problem, &ends, &route);
             found.extend(choice(problem, leg, &ends, &route, root, latency, carried));
         }
-        return (found, true);
+        return (found, None);
     }
-    let mut last = None;
-    let mut paths: Vec<(Rc<[u32]>, u64)> = Vec::new();
-    for kbps in rungs {
-        let class = problem.net.class(kbps);
-        if class.is_none() && !problem.relax.bandwidth {
+    // the paths of the last rung that was looked at, and what the narrowest of them carries: from the lowest rung up,
+    // the paths stay as long as all of them carry the rung
+    let mut paths: Paths = Vec::new();
+    let mut carried: Option<u64> = None;
+    for kbps in rungs.into_iter().rev() {
+        if problem.net.class(kbps).is_none() && !problem.relax.bandwidth {
             continue;
         }
-        let same = last == Some(class);
-        if same && matches!(look, Look::Best(Matter::Sooner)) {
-            continue;
-        }
-        if !same {
+        if carried.is_none_or(|c| c < kbps) && !(problem.relax.bandwidth && carried.is_some()) {
             let complete;
             (paths, complete) = routes(problem, leg, &ends, kbps, look);
-            all &= complete;
-            last = Some(class);
+            if !complete {
+                let last = paths.last().and_then(|(edges, latency)| {
+                    choice(problem, leg, &ends, edges, shape(problem, &ends, edges).0, *latency, kbps)
+                });
+                let cost = last.map_or(Ratio::from_integer(0), |c| c.cost);
+                left_out = Some(left_out.map_or(cost, |l| l.min(cost)));
+            } else if paths.is_empty() {
+                // nor is there one for a higher rung
+                break;
+            }
+            let free = |edges: &Rc<[u32]>| edges.iter().map(|e| problem.net.edges[*e as usize].free).min();
+            // a list that was cut short says nothing of the next rung
+            carried = paths.iter().filter_map(|(edges, _)| free(edges)).min().filter(|_| complete);
         }
         for (edges, latency) in &paths {
             let (root, _) = shape(problem, &ends, edges);
@@ -137,7 +148,7 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
             .then(b.kbps.cmp(&a.kbps))
     });
     found.dedup_by(|a, b| a.edges == b.edges && a.kbps == b.kbps);
-    if matches!(look, Look::Best(Matter::Sooner)) {
+    if matches!(look, Look::Best(Matter::Sooner, _)) {
         let mut soonest: Option<Ratio> = None;
         found.retain(|c| {
             let better = soonest.is_none_or(|s| c.time < s);
@@ -147,7 +158,23 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
             better
         });
     }
-    (found, all)
+    (found, left_out)
+}
+
+/// The cheapest path within the leg's bound, whatever it carries; priced at the leg's own rate.
+pub(crate) fn at_best(problem: &Problem, leg: &Leg) -> Option<Choice> {
+    let stream = &problem.streams[leg.stream];
+    let ends = ends(problem, leg);
+    if stream.hopeless {
+        return None;
+    }
+    if ends.roots.contains(&ends.start) {
+        return choice(problem, leg, &ends, &Rc::from([]), ends.start, 0, 0);
+    }
+    let kbps = leg.kbps.or((stream.span != Span::Run).then(|| problem.rungs.first().copied()).flatten()).unwrap_or(0);
+    let (edges, latency) = routes(problem, leg, &ends, 0, Look::Best(Matter::None, None)).0.into_iter().next()?;
+    let (root, _) = shape(problem, &ends, &edges);
+    choice(problem, leg, &ends, &edges, root, latency, kbps)
 }
 
 type Paths = Vec<(Rc<[u32]>, u64)>;
@@ -157,16 +184,47 @@ fn routes(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> (
     let Some(ask) = problem.ask(stream, kbps, ends.walk) else { return (Vec::new(), true) };
     let tree = problem.tree(stream, &ask, &ends.roots);
     let (routes, all) = match look {
-        Look::Best(matter) => {
-            let wanted = if matter == Matter::None { Wanted::Cheapest } else { Wanted::Front };
+        Look::Best(matter, slope) => {
+            let wanted = match matter {
+                Matter::None => Wanted::Cheapest,
+                _ => Wanted::Front(slope.and_then(|slope| worth(problem, leg, &slope).zip(hidden(problem, leg)))),
+            };
             (path::routes(problem.net, &ask, &tree, ends.start, stream.bound, wanted), true)
         }
-        Look::Wide(most) => {
-            path::alternatives(problem.net, &ask, &tree, ends.start, stream.bound, (most, most.saturating_mul(64)))
+        Look::Wide(most, extra) => {
+            let extra = extra.and_then(|(micros, held)| {
+                let unit = match stream.price() {
+                    Price::Rate => Ratio::new(i128::from(kbps), problem.net.scale.checked_mul(1000 * HOUR)?) * held,
+                    _ => leg.volume / Ratio::from_integer(problem.net.scale.checked_mul(9_000_000_000)?),
+                };
+                let units = Ratio::from_integer(micros).checked_div(&unit).filter(|_| *unit.numer() > 0)?;
+                i64::try_from(units.ceil().to_integer()).ok()
+            });
+            let most = (most, most.saturating_mul(64), extra);
+            path::alternatives(problem.net, &ask, &tree, ends.start, stream.bound, most)
         }
     };
     (routes.into_iter().map(|r| (r.edges.into(), r.latency)).collect(), all)
 }
+
+/// Price units that a microsecond less is worth to a leg at the most, rounded up. `None`: out of range.
+fn worth(problem: &Problem, leg: &Leg, slope: &Ratio) -> Option<i64> {
+    // a unit of price costs the leg volume / (scale x 9 x 10^9) micro-units
+    let unit = leg.volume.checked_div(&Ratio::from_integer(problem.net.scale.checked_mul(9_000_000_000)?))?;
+    if unit <= Ratio::from_integer(0) {
+        return None;
+    }
+    i64::try_from(slope.checked_mul(&Ratio::from_integer(1000))?.checked_div(&unit)?.ceil().to_integer()).ok()
+}
+
+/// Micro-units that rounding may hide, in price units of a leg, rounded up.
+fn hidden(problem: &Problem, leg: &Leg) -> Option<i64> {
+    let unit = leg.volume.checked_div(&Ratio::from_integer(problem.net.scale.checked_mul(9_000_000_000)?))?;
+    i64::try_from(Ratio::from_integer(ROUNDING).checked_div(&unit)?.ceil().to_integer()).ok()
+}
+
+/// Terms that round up by half a micro-unit each, and a micro-unit of doubt.
+const ROUNDING: i128 = 4;
 
 /// The root that a path ends at, and its latency.
 fn shape(problem: &Problem, ends: &Ends, edges: &[u32]) -> (u32, u64) {

@@ -183,6 +183,8 @@ struct Label {
     links: u32,
     latency: u64,
     beaten: bool,
+    /// The label at the same point that came before.
+    before: u32,
 }
 
 /// How many of the paths to give.
@@ -190,8 +192,9 @@ struct Label {
 pub(crate) enum Wanted {
     /// The first by (cost, links, link ids).
     Cheapest,
-    /// Every one that none beats in both cost and latency.
-    Front,
+    /// Every one that none beats in both cost and latency; with a limit, of those that cost no more than the cheapest, and
+    /// so much for each microsecond that it takes, and so much.
+    Front(Option<(i64, i64)>),
 }
 
 const NONE: u32 = u32::MAX;
@@ -215,13 +218,17 @@ pub(crate) fn routes(
         ask,
         tree,
         labels: Vec::new(),
-        at: vec![Vec::new(); net.points()],
+        at: vec![NONE; net.points()],
         heap: BinaryHeap::new(),
-        timed: bound.is_some() || wanted == Wanted::Front,
+        timed: bound.is_some() || matches!(wanted, Wanted::Front(_)),
+        most: i64::MAX,
     };
     search.push(start, NONE, NONE, limit, (0, 0, 0));
     while let Some(Reverse((.., index))) = search.heap.pop() {
         let label = search.labels[index as usize];
+        if label.cost > search.most {
+            break;
+        }
         let remaining = search.left(label.point).unwrap_or(u64::MAX);
         if label.beaten || label.latency.checked_add(remaining).is_none_or(|l| l > limit) {
             continue;
@@ -235,7 +242,14 @@ pub(crate) fn routes(
             });
             // what follows costs at least as much, so it must be quicker
             match (wanted, label.latency.checked_sub(1)) {
-                (Wanted::Front, Some(less)) => limit = less,
+                (Wanted::Front(worth), Some(less)) => {
+                    limit = less;
+                    if let (Some((each, more)), 1) = (worth, found.len()) {
+                        let latency = i64::try_from(label.latency).unwrap_or(i64::MAX);
+                        search.most =
+                            label.cost.saturating_add(each.saturating_mul(latency)).saturating_add(more);
+                    }
+                }
                 _ => break,
             }
             continue;
@@ -261,10 +275,13 @@ struct Search<'a> {
     ask: &'a Ask<'a>,
     tree: &'a Tree,
     labels: Vec<Label>,
-    at: Vec<Vec<u32>>,
+    /// By point, the latest label there.
+    at: Vec<u32>,
     heap: BinaryHeap<Reverse<Key>>,
     /// Whether latency decides anything.
     timed: bool,
+    /// What a whole path may cost.
+    most: i64,
 }
 
 impl Search<'_> {
@@ -273,8 +290,12 @@ impl Search<'_> {
         let Some((estimate, links_left)) = self.estimate(point, limit, cost, latency) else { return };
         let index = self.labels.len() as u32;
         let mut replaced = None;
-        for &other in &self.at[point as usize] {
+        let before = self.at[point as usize];
+        let mut next = before;
+        while next != NONE {
+            let other = next;
             let known = &self.labels[other as usize];
+            next = known.before;
             if known.beaten || known.latency > latency {
                 continue;
             }
@@ -282,7 +303,7 @@ impl Search<'_> {
                 Ordering::Less => return,
                 Ordering::Equal if known.latency < latency => return,
                 Ordering::Equal => {
-                    self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false });
+                    self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false, before });
                     let smaller = self.sequence(index) < self.sequence(other);
                     self.labels.pop();
                     if !smaller {
@@ -296,15 +317,15 @@ impl Search<'_> {
         if let Some(other) = replaced {
             self.labels[other as usize].beaten = true;
         }
-        self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false });
-        self.at[point as usize].push(index);
+        self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false, before });
+        self.at[point as usize] = index;
         self.heap.push(Reverse((estimate, links + links_left, links, index)));
     }
 
     /// (cost of the whole path, links that remain) at the least; `None`: no way on ends well within the limit.
     fn estimate(&self, point: u32, limit: u64, cost: i64, latency: u64) -> Option<(i64, u32)> {
         let (cost_left, links_left) = self.tree.cheapest(self.net, self.ask, point)?;
-        let estimate = cost.checked_add(cost_left)?;
+        let estimate = cost.checked_add(cost_left).filter(|e| *e <= self.most)?;
         latency.checked_add(self.left(point)?).filter(|l| *l <= limit)?;
         Some((estimate, links_left))
     }
@@ -330,19 +351,23 @@ impl Search<'_> {
     }
 }
 
-/// Up to `most` loop-free paths by (cost, links), cheapest first, and whether these are all. Opens at most `open` labels.
+/// Up to `most` loop-free paths by (cost, links), cheapest first, and whether these are all that cost at most `extra` more
+/// than the cheapest might. Opens at most `open` labels.
 pub(crate) fn alternatives(
     net: &Network,
     ask: &Ask,
     tree: &Tree,
     start: u32,
     bound: Option<u64>,
-    (most, open): (usize, usize),
+    (most, open, extra): (usize, usize, Option<i64>),
 ) -> (Vec<Route>, bool) {
     let limit = bound.unwrap_or(u64::MAX);
     let mut found = Vec::new();
     let mut search =
-        Search { net, ask, tree, labels: Vec::new(), at: Vec::new(), heap: BinaryHeap::new(), timed: bound.is_some() };
+        Search { net, ask, tree, labels: Vec::new(), at: Vec::new(), heap: BinaryHeap::new(), timed: bound.is_some(), most: i64::MAX };
+    if let (Some(extra), Some((least, _))) = (extra, tree.cheapest(net, ask, start)) {
+        search.most = least.saturating_add(extra);
+    }
     search.push_any(start, NONE, NONE, limit, (0, 0, 0));
     let mut opened = 0;
     while let Some(Reverse((.., index))) = search.heap.pop() {
@@ -383,7 +408,7 @@ impl Search<'_> {
     fn push_any(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i64, u32, u64)) {
         let Some((estimate, links_left)) = self.estimate(point, limit, cost, latency) else { return };
         let index = self.labels.len() as u32;
-        self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false });
+        self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false, before: NONE });
         self.heap.push(Reverse((estimate, links + links_left, links, index)));
     }
 

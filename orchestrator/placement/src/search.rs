@@ -6,7 +6,8 @@
 
 use crate::{
     bound::{self, Bounded},
-    field::{Field, GRAINS},
+    field::{Field, GRAINS, NEVER},
+    pricing::Pricing,
     problem::{Place, Problem, Span},
     room::{self, Want},
     settle::{self, Best, Placed, Solution},
@@ -51,6 +52,9 @@ pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
         (None, None) => Box::new(Totals::new(problem)),
     };
     for totals in totals {
+        if hopeless(problem) {
+            break;
+        }
         let forced: Vec<Option<(usize, usize)>> = match aim.force {
             None => vec![None],
             Some(site) => (0..problem.parts.len()).map(|part| Some((part, site))).collect(),
@@ -70,6 +74,26 @@ pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
         (t, o) => t.or(o),
     };
     Outcome { solution: best.solution, lower_bound, opened: best.opened, complete: best.open.is_none() }
+}
+
+/// Whether no number of replicas makes a plan: a component has nowhere to stand, or the fewest replicas alone cost or take
+/// too much.
+fn hopeless(problem: &Problem) -> bool {
+    if problem.parts.iter().any(|p| p.stands.is_empty()) {
+        return true;
+    }
+    let Some(budget) = &problem.budget else { return false };
+    let pricing = Pricing::new(problem);
+    if pricing.staged() {
+        return false;
+    }
+    let least = |index: usize| {
+        let part = &problem.parts[index];
+        let all = part.stands.iter().filter_map(|stand| pricing.of(index, stand, 1, 0)).min();
+        all.map_or(NEVER, |each| each.saturating_mul(i64::from(part.fewest)))
+    };
+    let least = (0..problem.parts.len()).map(least).fold(0, i64::saturating_add);
+    Ratio::from_integer(i128::from(least / GRAINS)) > *budget
 }
 
 /// Stands of each component in the first round.

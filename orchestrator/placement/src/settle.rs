@@ -11,6 +11,7 @@ use crate::{
     option::{self, Choice, Look, Matter},
     problem::{Problem, Span},
 };
+use num_traits::CheckedAdd;
 use rhumb_model::{ModelName, ratio::Ratio};
 use std::{cmp::Reverse, collections::BTreeMap, rc::Rc};
 
@@ -110,9 +111,37 @@ pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
     let Some(least) = compute.least() else { return };
-    for served in legs::servings(problem, &sites, SERVINGS) {
-        let legs = legs::legs(problem, &sites, &served);
-        Settling { problem, placed, compute: &compute, least, legs: &legs, served: &served }.run(best);
+    let (corners, mut more) = legs::servings(problem, &sites, SERVINGS, false);
+    let several = corners.len() > 1 || more;
+    let mut bounds: Vec<(i128, bool)> = Vec::new();
+    for served in &corners {
+        let legs = legs::legs(problem, &sites, served);
+        let settling = Settling { problem, placed, compute: &compute, least, legs: &legs, served };
+        if several {
+            let Some((bound, fits)) = settling.at_best() else { continue };
+            bounds.push((bound, fits));
+            if best.beats(bound) || !best.open(bound) {
+                continue;
+            }
+        }
+        settling.run(best);
+    }
+    // where the cheapest corner has room for all of it, no other share of the demand is cheaper
+    let Some((bound, fits)) = bounds.into_iter().min_by_key(|(bound, fits)| (*bound, !fits)) else { return };
+    if (fits && !more) || best.beats(bound) {
+        return;
+    }
+    let finer;
+    (finer, more) = legs::servings(problem, &sites, SERVINGS, true);
+    for served in finer.iter().filter(|served| !corners.contains(served)) {
+        if !best.open(bound) {
+            return;
+        }
+        let legs = legs::legs(problem, &sites, served);
+        Settling { problem, placed, compute: &compute, least, legs: &legs, served }.run(best);
+    }
+    if more && !best.beats(bound) {
+        best.leave(bound);
     }
 }
 
@@ -134,17 +163,46 @@ struct Selection {
 
 impl Settling<'_, '_> {
     fn run(&self, best: &mut Best) {
+        // a hard end may need a path that saves time at any price
+        if self.choose(best, true) {
+            self.choose(best, false);
+        }
+    }
+
+    /// What the legs of demand cost at the least, with all others at their cheapest; and whether these have room for it
+    /// all. No plan of the placement that shares the demand otherwise costs less than the least of all corners.
+    fn at_best(&self) -> Option<(i128, bool)> {
+        let mut sum = Carried::nothing();
+        let mut load = Load::default();
+        let mut fits = true;
+        for leg in self.legs {
+            let span = self.problem.streams[leg.stream].span;
+            let choice = option::at_best(self.problem, leg)?;
+            sum = sum.with(&choice, span)?;
+            fits &= span != Span::Run || load.add(self.problem, span, &choice);
+        }
+        Some((self.compute.bound(self.least, &sum)? - 2, fits))
+    }
+
+    /// Whether some selection of `limited` choices came too late that could otherwise have been the best.
+    fn choose(&self, best: &mut Best, limited: bool) -> bool {
         let streams = &self.problem.streams;
         let span = |leg: &Leg| streams[leg.stream].span;
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
         let matter = |wanted: Span| self.compute.matter(wanted, held);
-        let mut options: Vec<Vec<Choice>> = Vec::with_capacity(self.legs.len());
-        for leg in self.legs {
-            let (choices, _) = option::choices(self.problem, leg, Look::Best(matter(span(leg))));
-            if choices.is_empty() {
-                return;
+        let mut options: Vec<Vec<Choice>> = vec![Vec::new(); self.legs.len()];
+        let mut rate = Ratio::from_integer(0);
+        // what runs has one choice each, and tells what it costs to let it wait for results
+        for phase in [Span::Run, Span::Inbound, Span::Outbound] {
+            let slope = if limited { self.compute.slope(phase, &rate) } else { None };
+            for (i, leg) in self.legs.iter().enumerate().filter(|(_, leg)| span(leg) == phase) {
+                let (choices, _) = option::choices(self.problem, leg, Look::Best(matter(phase), slope));
+                let Some(first) = choices.first() else { return false };
+                if phase == Span::Run {
+                    rate = rate.checked_add(&first.path).unwrap_or(rate);
+                }
+                options[i] = choices;
             }
-            options.push(choices);
         }
         let of =
             |wanted: Span| -> Vec<usize> { (0..self.legs.len()).filter(|i| span(&self.legs[*i]) == wanted).collect() };
@@ -155,6 +213,8 @@ impl Settling<'_, '_> {
         );
         let mut picks = vec![0; self.legs.len()];
         let mut shared = false;
+        let mut late = false;
+        let hard = (self.problem.deadline.is_some() && self.problem.late.is_none()) || self.problem.window.is_some();
         let mut local: Option<Solution> = None;
         for i in &into {
             for o in &out {
@@ -166,16 +226,18 @@ impl Settling<'_, '_> {
                 let chosen: Vec<&Choice> = picks.iter().zip(&options).map(|(p, o)| &o[*p]).collect();
                 let Some(carried) = self.carried(&chosen) else { continue };
                 let known = [best.total(), local.as_ref().map(|l| l.terms.total)].into_iter().flatten().min();
-                if self.compute.bound(self.least, &carried).is_none_or(|b| known.is_some_and(|k| b > i128::from(k))) {
+                if self.compute.bound_at(self.least, &carried).is_none_or(|b| known.is_some_and(|k| b > i128::from(k))) {
                     continue;
                 }
                 if !self.carries(&chosen) {
                     shared = true;
                     continue;
                 }
-                if let Some((terms, times)) = self.compute.best(&carried)
-                    && known.is_none_or(|k| terms.total <= k)
-                {
+                let Some((terms, times)) = self.compute.best(&carried) else {
+                    late |= limited && hard;
+                    continue;
+                };
+                if known.is_none_or(|k| terms.total <= k) {
                     let solution = self.solution(&chosen, terms, times);
                     if local.as_ref().is_none_or(|l| solution.score < l.score) {
                         local = Some(solution);
@@ -187,9 +249,10 @@ impl Settling<'_, '_> {
             best.offer(solution);
         }
         // a limit at which the legs overfill a link may hold a cheaper plan than those at which they do not
-        if shared {
+        if shared && !late {
             joint::settle(self, &options, best);
         }
+        late
     }
 
     pub fn carried(&self, chosen: &[&Choice]) -> Option<Carried> {

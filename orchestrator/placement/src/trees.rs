@@ -1,8 +1,8 @@
 //! Trees that outlive a decision, and what makes them wrong.
 //!
-//! A tree is over the links that carry a power of two of kbit/s, the greatest up to the rate asked. So one tree serves
-//! all rates of an octave, and only a change of free capacity that passes that very power can touch it. It is worked
-//! out again when a link that lies on some cheapest or quickest way went, or one that shortens some way came.
+//! A tree is over the links that carry a rung of 1, 2, 5, 10, ... kbit/s, the greatest up to the rate asked. So one tree
+//! serves all rates between two rungs, and only a change of free capacity that passes that very rung can touch it. It is
+//! worked out again when a link that lies on some cheapest or quickest way went, or one that shortens some way came.
 
 use crate::{
     mask::Mask,
@@ -16,7 +16,7 @@ pub(crate) struct Trees {
     /// Numbers of the sets of roots.
     roots: HashMap<Box<[u32]>, u32>,
     kept: HashMap<Key, Kept>,
-    /// By class: links whose free capacity passed its power of two.
+    /// By class: links whose free capacity passed its rung.
     passed: Vec<Passed>,
     latency_epoch: u32,
     most: usize,
@@ -54,18 +54,27 @@ const REMEMBERED: usize = 4_096;
 /// Bytes that trees may take in all.
 const ROOM: usize = 384 << 20;
 
-/// 0 for a rate of 0, else one more than the exponent of the greatest power of two up to the rate.
-fn class(kbps: u64) -> u8 {
-    (u64::BITS - kbps.leading_zeros()) as u8
-}
+/// Rungs of kbit/s, ascending; a class is an index here.
+const RUNGS: [u64; 58] = {
+    let mut rungs = [0; 58];
+    let (mut at, mut power) = (1, 1);
+    while at < rungs.len() {
+        rungs[at] = power;
+        rungs[at + 1] = 2 * power;
+        rungs[at + 2] = 5 * power;
+        (at, power) = (at + 3, power * 10);
+    }
+    rungs
+};
 
-fn floor(class: u8) -> u64 {
-    if class == 0 { 0 } else { 1 << (class - 1) }
+/// The greatest rung up to the rate.
+fn class(kbps: u64) -> u8 {
+    (RUNGS.partition_point(|rung| *rung <= kbps) - 1) as u8
 }
 
 impl Trees {
     pub fn new(points: usize) -> Self {
-        let passed = (0..=u64::BITS).map(|_| Passed::default()).collect();
+        let passed = RUNGS.iter().map(|_| Passed::default()).collect();
         let most = ROOM / (points.max(1) * 24);
         Self { roots: HashMap::new(), kept: HashMap::new(), passed, latency_epoch: 0, most }
     }
@@ -80,7 +89,7 @@ impl Trees {
         };
         let class = class(ask.kbps);
         let key = Key { mask: mask.number, roots: roots_number, walk: ask.walk, price: ask.price, class };
-        let ask = Ask { kbps: floor(class), ..*ask };
+        let ask = Ask { kbps: RUNGS[usize::from(class)], ..*ask };
         let passed = &self.passed[usize::from(class)];
         let now = |tree: Arc<Tree>| Kept {
             tree,
@@ -112,7 +121,7 @@ impl Trees {
 
     pub fn free_changed(&mut self, edge: u32, old: u64, new: u64) {
         let came = new > old;
-        // a class's power lies in (less, more] exactly for the classes above that of the less, up to that of the more
+        // a class's rung lies in (less, more] exactly for the classes above that of the less, up to that of the more
         for class in class(old.min(new)) + 1..=class(old.max(new)) {
             let passed = &mut self.passed[usize::from(class)];
             if passed.list.len() >= REMEMBERED {

@@ -224,6 +224,15 @@ impl<'t> Meter<'t> {
         Some(Ratio::new(sum, i128::checked_mul(unit, tariff.scale)?))
     }
 
+    /// The integral over whole nanoseconds, in parts of which there are `.1` in one. `None`: out of range.
+    pub fn whole(&self, start: i128, length: i128) -> Option<(i128, i128)> {
+        let mut tariff = self.tariff.borrow_mut();
+        let offset = tariff.since(self.submit);
+        let end = i128::checked_add(i128::checked_add(offset, start)?, length)?;
+        tariff.extend(end + 1);
+        Some((i128::checked_sub(tariff.sum(end, 1)?, tariff.sum(offset + start, 1)?)?, tariff.scale))
+    }
+
     /// The beginning of the first opening (factor 0) that holds `length` from its beginning, or from submission on.
     /// Looks as far as `until`.
     pub fn first_opening(&self, length: &Ratio, until: i128) -> Option<i128> {

@@ -105,13 +105,13 @@ proptest! {
                 front.push((*price, path.clone(), *latency));
             }
         }
-        let found: Vec<_> = routes(&net, &ask, &tree, point(0), limit, Wanted::Front)
+        let found: Vec<_> = routes(&net, &ask, &tree, point(0), limit, Wanted::Front(None))
             .into_iter()
             .map(|r| ((r.cost / 1_000_000) as u64, number(&r.edges), r.latency / 1000))
             .collect();
         prop_assert_eq!(found, front);
 
-        let (every, complete) = alternatives(&net, &ask, &tree, point(0), limit, (10_000, 1_000_000));
+        let (every, complete) = alternatives(&net, &ask, &tree, point(0), limit, (10_000, 1_000_000, None));
         let mut every: Vec<_> = every.into_iter().map(|r| number(&r.edges)).collect();
         let mut wanted: Vec<_> = expected.into_iter().map(|e| e.2).collect();
         prop_assert!(complete);
