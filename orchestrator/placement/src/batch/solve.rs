@@ -62,7 +62,10 @@ pub fn solve(instance: &Instance, budget: &Budget) -> Result<Answer, InstanceErr
     let rounds = (u64::from(budget.rounds) * 32 / jobs.max(32) as u64).max(100.min(budget.rounds.into())) as u32;
     let effort = Effort { rounds, out: 8, patience: rounds };
     let plan = improve(&mut market, plan, 0, effort, &mut dice);
-    let grown = grow(&desk, &mut market, plan, tree::Budget { work: budget.work, rounds: 20 }, &mut dice);
+    let mut grown = grow(&desk, &mut market, plan, tree::Budget { work: budget.work, rounds: 20 }, &mut dice);
+    if grown.best.cost > grown.bound {
+        grown.best = improve(&mut market, grown.best, grown.bound, effort, &mut dice);
+    }
     let nano = |cost: i128| Nano(i64::try_from(cost).unwrap_or(i64::MAX));
     let mut plan = vec![None; jobs];
     for (job, booking) in grown.best.taken.iter().enumerate() {
