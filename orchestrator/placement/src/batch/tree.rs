@@ -41,8 +41,10 @@ pub(crate) fn grow<'d>(
     budget: Budget,
     dice: &mut Dice,
 ) -> Grown {
-    let dual = Dual::new(desk);
-    let root = Node { scope: Scope::whole(desk), prices: dual.free(), bound: 0, split: Split::None };
+    let mut dual = Dual::new(desk);
+    let scope = Scope::whole(desk);
+    let prices = dual.start(&scope);
+    let root = Node { scope, prices, bound: 0, split: Split::None };
     let mut tree = Tree {
         desk,
         market,
