@@ -243,7 +243,7 @@ impl<'d> Dual<'d> {
             self.work += toll.len() as u64;
             if paths == Paths::Every {
                 let weight = |a: usize| job.arc_cost[a].filter(|_| !banned(a as u32)).map(|c| c + toll[a]);
-                self.work += 12 * self.search.run(desk, job, &self.ends[j], weight);
+                self.work += 25 * self.search.run(desk, job, &self.ends[j], weight);
                 for (site, node) in desk.site_node.iter().enumerate() {
                     let known = &mut self.known[j][site];
                     if !self.ends[j].contains(node) || known.iter().any(|w| self.search.ends_as(*node, &w.arcs)) {
