@@ -1,10 +1,18 @@
 //! Joint batches, one by one: cost, bound, and milliseconds (median of five). `cargo bench -p rhumb-placement --bench joint`;
-//! `JOINT_FILE` names a file of instances (plain or gzip), by default the 24 of the data folder.
+//! `JOINT_FILE` names a file of instances (plain or gzip), by default the 24 of the data folder. Then batches of orders on
+//! generated federations, beside what they cost when placed one after the other.
 
 use flate2::read::MultiGzDecoder;
-use rhumb_placement::batch::{
-    instance,
-    solve::{Budget, answer_json, solve},
+use rhumb_federation::View;
+use rhumb_placement::{
+    Policy, Request, apply,
+    batch::{
+        instance,
+        solve::{Budget, answer_json, solve},
+    },
+    decide,
+    generate::{self, Size},
+    place_batch,
 };
 use std::{
     env, fs,
@@ -16,7 +24,42 @@ use std::{
 const RUNS: usize = 5;
 
 fn main() {
-    // what cargo passes to every bench
+    instances();
+    for (sites, accelerators, orders) in [(10, 160, 10), (10, 160, 30), (100, 1_600, 30)] {
+        batch(sites, accelerators, orders);
+    }
+}
+
+fn batch(sites: u32, accelerators: u32, count: u32) {
+    let size = Size { accelerators, ..Size::of(sites) };
+    let view = View::from_file(&generate::federation(size, 42)).expect("a generated federation is sound");
+    let orders = generate::orders(sites, count, 42);
+    let submit = "2026-12-01T03:17:00Z".parse().expect("a written instant is one");
+    let requests: Vec<Request> = orders.iter().map(|o| Request::new(o, submit)).collect();
+    let policy = Policy::default();
+    let mut left = view.clone();
+    let (mut placed, mut total) = (0, 0_i64);
+    for request in &requests {
+        if let Ok(plan) = decide(&left, request, &policy).outcome {
+            left = apply(&left, &plan, request.order).expect("a plan fits");
+            placed += 1;
+            total += plan.cost.total_micros;
+        }
+    }
+    println!("sites={sites} orders={count} one after the other: placed={placed} total_micros={total}");
+    let begun = Instant::now();
+    let batch = place_batch(&view, &requests, &policy);
+    println!(
+        "sites={sites} orders={count} batch: placed={} total_micros={} lower_bound_micros={} gap_ppm={} ms={:.0}",
+        batch.decisions.iter().filter(|d| d.plan().is_some()).count(),
+        batch.total_micros,
+        batch.lower_bound_micros,
+        batch.gap_ppm,
+        begun.elapsed().as_secs_f64() * 1e3,
+    );
+}
+
+fn instances() {
     let file = env::var_os("JOINT_FILE").map_or_else(default_file, PathBuf::from);
     let Ok(bytes) = fs::read(&file) else {
         println!("skipped: {} is not there, set RHUMB_DATA or JOINT_FILE", file.display());

@@ -16,6 +16,7 @@ mod orders;
 mod route;
 mod scope;
 pub mod solve;
+mod toll;
 mod tree;
 
 use crate::{
@@ -30,6 +31,7 @@ use orders::{Orders, Placed, UNDONE, value};
 use rhumb_federation::View;
 use rhumb_model::{Decimal, Reason, ReasonKind, refusal::VerdictKind};
 use std::cmp::Reverse;
+use toll::Bidder;
 
 /// The decisions of a batch, in the order of its input, and its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,25 +53,35 @@ pub fn place_batch(view: &View, requests: &[Request], policy: &Policy) -> Batch 
     let alone: Vec<Decision> = sorted.iter().map(|r| decide(view, r, policy)).collect();
     let question = Question { view, policy, requests: &sorted, alone: &alone };
     let said = question.answer();
-    let mut decisions: Vec<Option<Decision>> = vec![None; requests.len()];
-    let (mut total, mut bound) = (0_i128, 0_i128);
-    for (at, (request, decision)) in sorted.iter().zip(said).enumerate() {
-        let least = alone[at].plan().map(|p| i128::from(p.lower_bound_micros));
+    let (mut total, mut certain, mut bidders) = (0_i128, 0_i128, Vec::new());
+    for ((request, decision), alone) in sorted.iter().zip(&said).zip(&alone) {
+        let value = value(view, request);
         let spent = decision.plan().map(|p| i128::from(p.cost.total_micros));
-        let spared = value(view, request);
-        if let Some(cost) = spent.or(spared) {
-            total += cost;
-            let bounds = [least, spared, Some(cost)];
-            // an order without a plan alone has none beside others either
-            bound += bounds.into_iter().flatten().min().unwrap_or(0);
+        // an order that names no value and is left undone is not part of what is bounded
+        let Some(cost) = spent.or(value) else { continue };
+        total += cost;
+        match alone.plan() {
+            Some(plan) => {
+                let least = i128::from(plan.lower_bound_micros);
+                bidders.push(Bidder { request: *request, value, alone: (plan.clone().into(), least) });
+            }
+            // without a plan by itself it has none beside others either
+            None if alone.stats.complete && decision.plan().is_none() => certain += cost,
+            // a search that ended early has proved nothing
+            None => {}
         }
-        decisions[turn[at]] = Some(decision);
+    }
+    let steps = question.rounds(bidders.len()) * 4 / bidders.len().max(1) as u32;
+    let bound = certain + toll::bound(view, policy, &bidders, total - certain, steps.min(TOLLS));
+    let mut decisions: Vec<Option<Decision>> = vec![None; requests.len()];
+    for (at, decision) in turn.iter().zip(said) {
+        decisions[*at] = Some(decision);
     }
     let micros = |sum: i128| i64::try_from(sum).unwrap_or(i64::MAX);
     Batch {
         decisions: decisions.into_iter().flatten().collect(),
         total_micros: micros(total),
-        lower_bound_micros: micros(bound),
+        lower_bound_micros: micros(bound.min(total)),
         gap_ppm: answer::gap_ppm(micros(total), micros(bound)),
     }
 }
@@ -248,6 +260,8 @@ impl<'a> Question<'a> {
     }
 }
 
+/// Steps of the bound at the most.
+const TOLLS: u32 = 30;
 /// Times that all plans are made anew at the most.
 const PASSES: u32 = 4;
 const SEED: u64 = 1;

@@ -103,6 +103,6 @@ fn overfull(desk: &Desk, dual: &Dual, at: &Prices, arc: usize) -> i64 {
 }
 
 /// Of 16: what of the last heading stays in the next.
-const DEFLECT: i64 = 10;
+const DEFLECT: i64 = 15;
 /// No price goes beyond: ten million dollars.
 const FAR: i128 = 10_000_000 * 1_000_000_000;

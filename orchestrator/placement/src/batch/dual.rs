@@ -116,8 +116,15 @@ impl<'d> Dual<'d> {
         }
     }
 
-    pub fn free(&self) -> Prices {
-        Prices { job: vec![0; self.desk.jobs.len()], arc: vec![0; self.desk.arcs.len()] }
+    /// No price on arcs, and on each job what it costs by itself: the bound is their sum.
+    pub fn start(&mut self, scope: &Scope) -> Prices {
+        let mut prices = Prices { job: vec![0; self.desk.jobs.len()], arc: vec![0; self.desk.arcs.len()] };
+        self.price_paths(scope, &prices, Paths::Every);
+        for ((price, job), near) in prices.job.iter_mut().zip(&self.desk.jobs).zip(&self.near) {
+            let served = job.offers.iter().filter_map(|o| near[o.site as usize].map(|(_, path)| o.cost + path));
+            *price = served.fold(job.reject, i64::min);
+        }
+        prices
     }
 
     /// Forgets what replies had in common.
@@ -236,7 +243,7 @@ impl<'d> Dual<'d> {
             self.work += toll.len() as u64;
             if paths == Paths::Every {
                 let weight = |a: usize| job.arc_cost[a].filter(|_| !banned(a as u32)).map(|c| c + toll[a]);
-                self.work += 12 * self.search.run(desk, job, &self.ends[j], weight);
+                self.work += 25 * self.search.run(desk, job, &self.ends[j], weight);
                 for (site, node) in desk.site_node.iter().enumerate() {
                     let known = &mut self.known[j][site];
                     if !self.ends[j].contains(node) || known.iter().any(|w| self.search.ends_as(*node, &w.arcs)) {

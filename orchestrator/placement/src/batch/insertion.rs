@@ -133,8 +133,8 @@ pub(crate) struct Effort {
     pub patience: u32,
 }
 
-/// Takes some jobs out and inserts them anew, again and again, from `batch` on; gives the cheapest seen.
-/// Never goes below `floor`, so that reaching it ends the search.
+/// Takes some jobs out and inserts them anew, again and again, from `batch` on; gives the cheapest seen. No batch costs
+/// less than `floor`: reaching it ends the search.
 pub(crate) fn improve<M: Market>(
     market: &mut M,
     batch: Filled<M::Column>,
@@ -143,6 +143,7 @@ pub(crate) fn improve<M: Market>(
     dice: &mut Dice,
 ) -> Filled<M::Column> {
     let jobs = market.jobs();
+    let spent: i128 = batch.taken.iter().flatten().map(|c| market.cost(c)).sum();
     let mut best = batch.clone();
     let mut at = batch;
     let mut idle = 0;
@@ -160,8 +161,8 @@ pub(crate) fn improve<M: Market>(
         if next.room(market).is_none() {
             continue;
         }
-        // the slack shrinks from 1/256 of the best to nothing as the rounds go by
-        let slack = (best.cost.abs() / 256) * i128::from(effort.rounds - round) / i128::from(effort.rounds) / 4;
+        // it may stray by 1/1024 of what the columns cost at first, by nothing at last
+        let slack = spent / 1024 * i128::from(effort.rounds - round) / i128::from(effort.rounds);
         if next.cost <= at.cost || next.cost <= best.cost + slack {
             at = next;
         }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub struct Budget {
     /// Rounds of large-neighbourhood search, for batches of up to 32 jobs; larger ones get fewer.
     pub rounds: u32,
-    /// Elementary operations of the bound, some two nanoseconds each.
+    /// Elementary operations of the bound, some two nanoseconds each; larger batches get up to four times as many.
     pub work: u64,
     pub seed: u64,
 }
@@ -59,10 +59,14 @@ pub fn solve(instance: &Instance, budget: &Budget) -> Result<Answer, InstanceErr
     let all: Vec<usize> = (0..jobs).collect();
     let room = market.whole();
     insert(&mut market, &mut plan, room, &all, Turn::Regret, &mut dice);
-    let rounds = (u64::from(budget.rounds) * 32 / jobs.max(32) as u64).max(100.min(budget.rounds.into())) as u32;
+    let rounds = (u64::from(budget.rounds) * 32 / jobs.max(32) as u64).max(300.min(budget.rounds.into())) as u32;
     let effort = Effort { rounds, out: 8, patience: rounds };
     let plan = improve(&mut market, plan, 0, effort, &mut dice);
-    let grown = grow(&desk, &mut market, plan, tree::Budget { work: budget.work, rounds: 20 }, &mut dice);
+    let work = budget.work.saturating_mul((jobs as u64 / 32).clamp(1, 4));
+    let mut grown = grow(&desk, &mut market, plan, tree::Budget { work, rounds: 20 }, &mut dice);
+    if grown.best.cost > grown.bound {
+        grown.best = improve(&mut market, grown.best, grown.bound, effort, &mut dice);
+    }
     let nano = |cost: i128| Nano(i64::try_from(cost).unwrap_or(i64::MAX));
     let mut plan = vec![None; jobs];
     for (job, booking) in grown.best.taken.iter().enumerate() {

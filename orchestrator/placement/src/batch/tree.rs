@@ -9,7 +9,7 @@ use super::{
     insertion::{Effort, Filled, Market, Turn, improve, insert},
     scope::Scope,
 };
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 /// What the tree may spend.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +28,13 @@ pub(crate) struct Grown {
     pub nodes: u64,
 }
 
-const ROOT: Climb = Climb { steps: 600, pace: 1024, patience: 20, search_every: 10, limit: 0 };
-const CHILD: Climb = Climb { steps: 60, pace: 512, patience: 8, search_every: 12, limit: 0 };
+/// Of the whole batch, of a part, and of a part that is only looked at to choose a cut. The limit is the budget's.
+const ROOT: Climb = Climb { steps: 3_000, pace: 2_048, patience: 80, search_every: 30, limit: 0 };
+const CHILD: Climb = Climb { steps: 100, pace: 512, patience: 15, search_every: 30, limit: 0 };
+const LOOK: Climb = Climb { steps: 25, pace: 512, patience: 6, search_every: 20, limit: 0 };
+/// Cuts of either kind that are looked at.
+const OFFERS: usize = 3;
+const ARCS: usize = 1;
 
 /// A bound this part of the cost below it is as good as reached.
 const NEAR: i128 = 10_000_000;
@@ -41,8 +46,10 @@ pub(crate) fn grow<'d>(
     budget: Budget,
     dice: &mut Dice,
 ) -> Grown {
-    let dual = Dual::new(desk);
-    let root = Node { scope: Scope::whole(desk), prices: dual.free(), bound: 0, split: Split::None };
+    let mut dual = Dual::new(desk);
+    let scope = Scope::whole(desk);
+    let prices = dual.start(&scope);
+    let root = Node { scope, prices, bound: 0, split: Split::None };
     let mut tree = Tree {
         desk,
         market,
@@ -176,42 +183,73 @@ impl Tree<'_, '_> {
         }
     }
 
-    /// Cuts where the last replies disagreed most.
-    fn split(&self, node: &Node) -> Split {
+    /// The cut whose parts have the highest bounds, of those where the last replies disagreed most.
+    fn split(&mut self, node: &Node) -> Split {
+        let mut splits = self.candidates(node);
+        if splits.len() < 2 {
+            return splits.pop().unwrap_or(Split::None);
+        }
+        let mut best: Option<(i128, i128, usize)> = None;
+        for (i, split) in splits.iter().enumerate() {
+            let (mut least, mut sum) = (i128::MAX, 0);
+            for mut scope in split.children(&node.scope) {
+                let bound = if scope.settle(self.desk) {
+                    let mut prices = node.prices.clone();
+                    let look = Climb { limit: self.limit, ..LOOK };
+                    climb(self.desk, &mut self.dual, &scope, &mut prices, self.best.cost, look)
+                        .clamp(node.bound, self.best.cost)
+                } else {
+                    self.best.cost
+                };
+                least = least.min(bound - node.bound);
+                sum += bound - node.bound;
+            }
+            if best.is_none_or(|(l, s, _)| (least, sum) > (l, s)) {
+                best = Some((least, sum, i));
+            }
+        }
+        best.map_or(Split::None, |(.., i)| splits.swap_remove(i))
+    }
+
+    fn candidates(&self, node: &Node) -> Vec<Split> {
         let often = &self.dual.often;
-        let mut widest: Option<(i64, i64, std::cmp::Reverse<usize>, usize)> = None;
+        let mut offers = Vec::new();
         for (j, job) in self.desk.jobs.iter().enumerate() {
             let open = (node.scope.first[j]..node.scope.first[j + 1]).filter(|o| node.scope.open[*o]);
             let list: Vec<usize> = open.collect();
             if list.len() < 2 {
                 continue;
             }
-            let Some(most) = list.iter().copied().max_by_key(|o| (often.chosen[*o], std::cmp::Reverse(*o))) else {
+            let Some(most) = list.iter().copied().max_by_key(|o| (often.chosen[*o], Reverse(*o))) else {
                 continue;
             };
-            // parts of 16 in doubt, then what is at stake
-            let doubt = (Often::ALWAYS - often.chosen[most]).max(0) * 16 / Often::ALWAYS;
-            let key = (doubt.min(8), job.reject, std::cmp::Reverse(j), most);
-            if doubt > 0 && widest.is_none_or(|w| key > w) {
-                widest = Some(key);
+            // parts of 16 in doubt, and what is at stake
+            let doubt = (Often::ALWAYS - often.chosen[most]).clamp(0, Often::ALWAYS / 2) * 16 / Often::ALWAYS;
+            if doubt > 0 {
+                offers.push((doubt * job.reject, Reverse(j), most));
             }
         }
-        let arc = often.over.iter().filter(|(arc, jobs)| {
-            jobs.iter().all(|j| !node.scope.bans(*j, **arc)) && node.prices.arc[**arc as usize] > 0
-        });
-        let arc = arc.max_by_key(|(arc, _)| (node.prices.arc[**arc as usize], std::cmp::Reverse(**arc)));
-        match (widest, arc) {
-            (Some((doubt, _, j, offer)), _) if doubt >= 2 => Split::Offer { job: j.0, offer },
-            (_, Some((arc, jobs))) => Split::Arc { arc: *arc, jobs: self.cover(*arc, jobs) },
-            (Some((_, _, j, offer)), None) => Split::Offer { job: j.0, offer },
-            (None, None) => self.any(node),
-        }
+        offers.sort_unstable_by(|a, b| b.cmp(a));
+        let mut arcs: Vec<(i64, Reverse<u32>, &Vec<u32>)> = often
+            .over
+            .iter()
+            .filter(|(arc, jobs)| {
+                node.prices.arc[**arc as usize] > 0 && jobs.iter().all(|j| !node.scope.bans(*j, **arc))
+            })
+            .map(|(arc, jobs)| (node.prices.arc[*arc as usize], Reverse(*arc), jobs))
+            .collect();
+        arcs.sort_unstable_by(|a, b| b.cmp(a));
+        let mut splits: Vec<Split> =
+            offers.iter().take(OFFERS).map(|(_, j, offer)| Split::Offer { job: j.0, offer: *offer }).collect();
+        let covers = arcs.iter().take(ARCS);
+        splits.extend(covers.map(|(_, arc, jobs)| Split::Arc { arc: arc.0, jobs: self.cover(arc.0, jobs) }));
+        if splits.is_empty() { vec![self.any(node)] } else { splits }
     }
 
     /// Fewest of these jobs that are too many for the arc.
     fn cover(&self, arc: u32, jobs: &[u32]) -> Vec<u32> {
         let mut largest = jobs.to_vec();
-        largest.sort_by_key(|j| (std::cmp::Reverse(self.desk.jobs[*j as usize].rate), *j));
+        largest.sort_by_key(|j| (Reverse(self.desk.jobs[*j as usize].rate), *j));
         let mut sum = 0;
         let capacity = self.desk.arcs[arc as usize].capacity;
         largest
