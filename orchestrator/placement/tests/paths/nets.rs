@@ -51,7 +51,7 @@ fn nets_are_routed_within_the_bars() {
         // the table has seven digits
         assert!(many.lower_bound.ratio() <= optimum * 1.000_001, "{}: {:?}", fields[0], many.lower_bound);
         assert!(found <= many.lower_bound.ratio() * 1.001, "{}: {found} for {:?}", fields[0], many.lower_bound);
-        let one = unsplit(&matrix, UnsplitEffort { shakes: 20, ..UnsplitEffort::default() });
+        let one = unsplit(&matrix, UnsplitEffort { responses: 2_000, ..UnsplitEffort::default() });
         let found = one.max_utilisation.ratio();
         let bar = 1.08 * matrix.largest_demand_over_widest_path().ratio().max(optimum);
         assert!(found <= bar, "{}: {found} on single paths, {bar} at most", fields[0]);
