@@ -3,7 +3,8 @@
 //! Stands that pass every filter (`stand`, `room`) and exact paths (`path`) feed a branch and bound over sites, models and
 //! replicas (`search`, with `bound`), which settles the legs of each placement (`settle`, and `joint` where legs share a
 //! full link) and prices it exactly (`cost`, `window`). `verdict` says what every other site would cost or lack,
-//! `refusal` and `counterfactual` why there is no plan and what would help; `audit` checks any plan by other means.
+//! `refusal` and `counterfactual` why there is no plan and what would help; `audit` checks any plan by other means. `paths` answers questions about paths
+//! alone: lists of them, pairs, the largest flow, and whole demand matrices.
 //!
 //! Invariants
 //! - Pure: view, order, submission time and policy go in; nothing else is read. The same question has the same answer,

@@ -128,8 +128,15 @@ fn teavar<E>(net: &str, read: &mut impl FnMut(&str) -> Result<Option<String>, E>
     Ok((points.into_values().collect(), arcs, demands))
 }
 
+/// The names that the one asked for begins or is part of; else the nearest.
 fn near(name: &str, known: &[String]) -> String {
-    rhumb_model::document::nearest(name, &known.iter().collect::<Vec<_>>())
+    let asked = name.rsplit('/').next().unwrap_or(name).to_lowercase();
+    let alike = known.iter().filter(|k| k.to_lowercase().rsplit('/').next().is_some_and(|k| k.contains(&asked)));
+    let alike: Vec<&str> = alike.map(String::as_str).collect();
+    if alike.is_empty() || alike.len() == known.len() {
+        return rhumb_model::document::nearest(name, known);
+    }
+    format!("use one of {}", alike.join(", "))
 }
 
 struct Table {

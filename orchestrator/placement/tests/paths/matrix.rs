@@ -119,7 +119,7 @@ proptest! {
     fn single_paths_reach_the_best_choice_and_bounds_hold(parts in parts()) {
         let matrix = matrix(&parts);
         let best = brute(&parts);
-        let effort = UnsplitEffort { shakes: 200, ..UnsplitEffort::default() };
+        let effort = UnsplitEffort { responses: 3_000, ..UnsplitEffort::default() };
         let one = unsplit(&matrix, effort);
         let found = measured(&parts, &one);
         prop_assert!((found - one.max_utilisation.ratio()).abs() < 1e-6);
@@ -143,7 +143,7 @@ proptest! {
         other.1.reverse();
         let n = other.2.len();
         other.2.rotate_left(turn % n);
-        let effort = UnsplitEffort { shakes: 20, ..UnsplitEffort::default() };
+        let effort = UnsplitEffort { responses: 2_000, ..UnsplitEffort::default() };
         prop_assert_eq!(unsplit(&matrix(&parts), effort).max_utilisation, unsplit(&matrix(&other), effort).max_utilisation);
         let (one, two) = (split(&matrix(&parts), effort.split), split(&matrix(&other), effort.split));
         prop_assert_eq!((one.max_utilisation, one.lower_bound), (two.max_utilisation, two.lower_bound));

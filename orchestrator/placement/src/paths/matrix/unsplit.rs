@@ -18,14 +18,14 @@ pub struct UnsplitEffort {
     pub split: SplitEffort,
     /// Ends once the utilisation is within this of the lower bound, in parts per million of the bound.
     pub gap_ppm: u64,
-    /// Shakes at the most.
-    pub shakes: u32,
+    /// Best responses of single demands to shakes; a little more where a shake is under way.
+    pub responses: u64,
     pub seed: u64,
 }
 
 impl Default for UnsplitEffort {
     fn default() -> Self {
-        Self { split: SplitEffort::default(), gap_ppm: 1_000, shakes: 1_000, seed: 1 }
+        Self { split: SplitEffort::default(), gap_ppm: 1_000, responses: 300_000, seed: 1 }
     }
 }
 
@@ -53,15 +53,15 @@ pub fn unsplit(matrix: &Matrix, effort: UnsplitEffort) -> Routing {
     let mut rounds = solved.rounds + search.settle();
     let mut best = search.snapshot();
     let mut dice = Dice(effort.seed);
-    for shake in 1..=effort.shakes {
-        if u128::from(search.utilisation(best.largest).billionths) <= enough {
-            break;
-        }
+    let end = search.responses + effort.responses;
+    let mut shakes = 0_u32;
+    while search.responses < end && u128::from(search.utilisation(best.largest).billionths) > enough {
+        shakes += 1;
         rounds += search.shake(&mut dice);
         let found = search.snapshot();
         if found.rank() <= best.rank() {
             best = found;
-        } else if shake.is_multiple_of(STRAY) {
+        } else if shakes.is_multiple_of(STRAY) {
             search.restore(&best);
         }
     }
@@ -128,6 +128,8 @@ struct Search<'a> {
     routes: Vec<Vec<u32>>,
     /// Wanted demands, largest first.
     order: Vec<u32>,
+    /// Best responses so far.
+    responses: u64,
     tree: Tree,
     path: Vec<u32>,
 }
@@ -143,8 +145,16 @@ impl<'a> Search<'a> {
         let mut order: Vec<u32> = (0..solved.flows.len() as u32).collect();
         order.sort_by_key(|i| Reverse(matrix.wanted[*i as usize].amount));
         let measure = Measure::new(matrix);
-        let mut search =
-            Self { matrix, measure, scale: solved.scale, routes, order, tree: Tree::default(), path: Vec::new() };
+        let mut search = Self {
+            matrix,
+            measure,
+            scale: solved.scale,
+            routes,
+            order,
+            responses: 0,
+            tree: Tree::default(),
+            path: Vec::new(),
+        };
         search.load();
         search
     }
@@ -219,6 +229,7 @@ impl<'a> Search<'a> {
 
     /// Routes a lifted demand where it adds least to the potential; of equals it stays. Whether the route is a new one.
     fn respond(&mut self, i: usize) -> bool {
+        self.responses += 1;
         let (want, amount, measure) = (self.matrix.wanted[i], self.amount(i), &self.measure);
         let added = |arc: u32| {
             let load = measure.load[arc as usize];
