@@ -4,6 +4,9 @@
 //! - Pure: the jobs carry their instants; the same jobs, view and policy give the same summary.
 //! - What an order holds is free again at its plan's finish, not before.
 
+pub mod openb;
+pub mod scoring;
+
 use jiff::Timestamp;
 use rhumb_federation::View;
 use rhumb_model::{Order, Plan};
