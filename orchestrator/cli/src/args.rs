@@ -14,6 +14,7 @@ use crate::{
     place::PlaceArgs,
     plans::AuditArgs,
     probe::ProbeCommand,
+    replay::ReplayArgs,
     server::ServerArgs,
 };
 use clap::{Args, Parser, Subcommand};
@@ -82,6 +83,8 @@ pub enum Command {
     Route(RouteCommand),
     /// Decide offline, on files
     Place(PlaceArgs),
+    /// Replay a workload under several policies, in simulated time
+    Replay(ReplayArgs),
     /// Measure this program
     #[command(subcommand, after_help = "Example:\n  rhumb bench place --sites 100")]
     Bench(BenchCommand),
@@ -137,6 +140,7 @@ mod tests {
             "rhumb demo wan set ab --loss 1",
             "rhumb site list -o xml",
             "rhumb place --federation f.yaml",
+            "rhumb replay --federation f.yaml",
         ] {
             let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");
@@ -159,6 +163,8 @@ mod tests {
             "rhumb order list --state pending,inProgress --all -o yaml",
             "rhumb path a b --mbps 5 --max-latency 20ms --gb 3",
             "rhumb place --federation f --order a b --order c --policy p --at 2026-12-01T09:00:00Z",
+            "rhumb replay --federation f --jobs j.csv --policy fifo --policy p.yaml --seed 7 --durations known --events e --plot o.html",
+            "rhumb replay openb --nodes n --pods p --arrivals a --ranks r --policy fgd --seeds 42..51 --assignments f",
             "rhumb audit",
             "rhumb audit --federation f --plans p --order a",
             "rhumb completion zsh",

@@ -1,11 +1,12 @@
 //! Files that commands read: whole, within a limit, as text.
 
 use crate::exit::{CliError, Problem};
+use flate2::read::MultiGzDecoder;
 use rhumb_model::{DocumentError, FederationFile, Order, document};
 use serde::de::DeserializeOwned;
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
 };
 
@@ -23,6 +24,22 @@ pub fn text(path: &Path, limit: usize) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|e| {
         CliError::Usage(format!("{shown} is not UTF-8 text from byte {} on", e.utf8_error().valid_up_to()))
     })
+}
+
+/// A text that may be packed with gzip (known by its first bytes), of at most 256 MB unpacked.
+pub fn packed_text(path: &Path) -> Result<String, CliError> {
+    const LIMIT: u64 = 256 << 20;
+    let shown = path.display();
+    let failed = |e: io::Error| CliError::Usage(format!("cannot read {shown}: {e}"));
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
+    let packed = file.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]);
+    let reader: Box<dyn Read> = if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let mut text = String::new();
+    reader.take(LIMIT + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > LIMIT {
+        return Err(CliError::Usage(format!("{shown} has more than {LIMIT} bytes: use a smaller file")));
+    }
+    Ok(text)
 }
 
 /// An order document as text; the server reads it.

@@ -19,6 +19,7 @@ mod output;
 mod place;
 mod plans;
 mod probe;
+mod replay;
 mod server;
 mod show;
 mod telemetry;
@@ -57,6 +58,7 @@ fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
         Command::Agent(args) => agent::main(&args),
         Command::Probe(args) => probe::main(args, output),
         Command::Place(args) => place::main(&args, output),
+        Command::Replay(args) => replay::main(&args, output),
         Command::Bench(command) => bench::main(&command, output),
         Command::Audit(args) if args.federation.is_some() => plans::main(&args, output),
         Command::Completion { shell } => {

@@ -74,8 +74,6 @@ enum Due {
     Finished { job: usize, attempt: u32 },
     Change { number: usize },
     Submitted { job: usize },
-    /// A gang has waited long enough for nodes to be kept for it.
-    Overdue,
 }
 
 struct Engine<'a> {
@@ -166,9 +164,8 @@ impl<'a> Engine<'a> {
 
     fn pass_time(&mut self, at: Micros) {
         let up = self.world.hosts.iter().filter(|h| self.world.is_up(h.site));
-        let (idle, lost) = up.fold((0, 0), |(idle, lost), host| {
-            (idle + u64::from(host.free), lost + self.mix.lost_milli(host.free))
-        });
+        let (idle, lost) =
+            up.fold((0, 0), |(idle, lost), host| (idle + u64::from(host.free), lost + self.mix.lost_milli(host.free)));
         self.meter.pass(at.max(self.now), idle, lost);
         self.now = at.max(self.now);
     }
@@ -178,14 +175,13 @@ impl<'a> Engine<'a> {
     }
 
     fn happen(&mut self, due: Due) {
-        let current = |engine: &Self, job: usize, attempt: u32| {
-            engine.attempts[job] == attempt && engine.runs.contains_key(&job)
-        };
+        let current =
+            |engine: &Self, job: usize, attempt: u32| engine.attempts[job] == attempt && engine.runs.contains_key(&job);
         match due {
             Due::Started { job, attempt } if current(self, job, attempt) => self.started(job),
             Due::Ended { job, attempt } if current(self, job, attempt) => self.ended(job),
             Due::Finished { job, attempt } if current(self, job, attempt) => self.finished(job),
-            Due::Started { .. } | Due::Ended { .. } | Due::Finished { .. } | Due::Overdue => {}
+            Due::Started { .. } | Due::Ended { .. } | Due::Finished { .. } => {}
             Due::Change { number } => self.change(self.changes[number].1),
             Due::Submitted { job } => self.submitted(job),
         }
@@ -203,9 +199,6 @@ impl<'a> Engine<'a> {
         }
         self.mix.add(&self.classes[class]);
         self.queue.push(job);
-        if let Some(reserve) = self.setup.policy.queue.reserve {
-            self.due.push(Reverse((self.now + Micros(reserve.after.micros() as i64), Due::Overdue)));
-        }
     }
 
     fn reject(&mut self, job: usize) {
@@ -299,7 +292,7 @@ impl<'a> Engine<'a> {
         let Some(plan) = plan else { return Ok(false) };
         let order = &self.classes[number].order;
         let Some(seats) = self.world.seat(order, &plan, &choice.hosts) else { return Ok(false) };
-        let run = Run::new(self.now, &plan, order, seats, this.runs, &self.world);
+        let run = Run::new((self.now, estimate), &plan, order, seats, this.runs, &self.world);
         if !run.hold(&mut self.world) {
             return Err(ReplayError::Plan { job });
         }

@@ -85,7 +85,9 @@ pub(crate) fn changes(
                     changes.extend(latency.map(|latency| (at, Change::Delay(number, latency))));
                 }
             }
-            _ => wrong("what happens is not clear: give a site with a state, or a link with a state or a latency".into()),
+            _ => {
+                wrong("what happens is not clear: give a site with a state, or a link with a state or a latency".into())
+            }
         }
     }
     DocumentError::unless_empty(problems)?;

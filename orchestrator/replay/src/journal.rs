@@ -14,23 +14,46 @@ pub struct Record {
 /// `job` is the place of a job in order of submission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Event {
-    Submitted { job: usize },
+    Submitted {
+        job: usize,
+    },
     /// Could not fit even if nothing else ran.
-    Rejected { job: usize },
+    Rejected {
+        job: usize,
+    },
     /// Devices and links are held from now on, and data moves.
-    Placed { job: usize, held: Arc<Held> },
+    Placed {
+        job: usize,
+        held: Arc<Held>,
+    },
     /// The data is there, and links hold what running needs.
-    Started { job: usize },
+    Started {
+        job: usize,
+    },
     /// Devices are free again, and results move.
-    Ended { job: usize },
+    Ended {
+        job: usize,
+    },
     /// Links are free again too.
-    Finished { job: usize },
+    Finished {
+        job: usize,
+    },
     /// Its site or path is gone; everything is free, and it waits again.
-    Lost { job: usize },
-    SiteDown { site: SiteName },
-    SiteUp { site: SiteName },
-    LinkDown { link: LinkId },
-    LinkUp { link: LinkId },
+    Lost {
+        job: usize,
+    },
+    SiteDown {
+        site: SiteName,
+    },
+    SiteUp {
+        site: SiteName,
+    },
+    LinkDown {
+        link: LinkId,
+    },
+    LinkUp {
+        link: LinkId,
+    },
 }
 
 /// What one job holds.

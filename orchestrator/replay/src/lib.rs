@@ -13,6 +13,7 @@
 
 mod bill;
 mod choose;
+pub mod course;
 mod dice;
 mod engine;
 pub mod figures;
@@ -22,6 +23,7 @@ pub mod job;
 pub mod journal;
 pub mod openb;
 pub mod orders;
+pub mod plot;
 pub mod policy;
 mod queue;
 pub mod queues;

@@ -66,7 +66,8 @@ pub fn read(text: &str) -> Result<Workload, WorkloadError> {
 mod tests {
     use super::*;
 
-    const ORDER: &str = "{class: training, components: [{name: t, need: {accelerators: {count: 2}}, work: {duration: 1h}}]";
+    const ORDER: &str =
+        "{class: training, components: [{name: t, need: {accelerators: {count: 2}}, work: {duration: 1h}}]";
 
     #[test]
     fn orders_that_differ_in_name_alone_are_one_class() {

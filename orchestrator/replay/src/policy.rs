@@ -60,22 +60,21 @@ pub enum Weight {
     Full,
 }
 
-/// Nodes that become free are kept for the job that has waited the longest, until it has all it needs.
+/// Nodes that become free are kept for a gang that has waited too long, until it has all it needs: for longer than
+/// `patience` times (its devices x (its duration, known or guessed, + `drain` / jobs of its size that wait)). The larger the
+/// share of the federation that it will take from others, the longer it may have to wait; but never for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
-    /// Once it has waited for so long.
-    pub after: Span,
-    /// And so much of what it needs is free at one moment.
-    #[serde(default = "nothing")]
-    pub ready: Share,
+    pub patience: Share,
+    /// How long nodes are expected to be idle until there are enough of them.
+    pub drain: Span,
+    /// However much it takes, no gang has to wait for longer than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<Span>,
     /// Jobs that nodes are kept for at a time.
     #[serde(default = "one")]
     pub most: u32,
-}
-
-fn nothing() -> Share {
-    Share::ZERO
 }
 
 fn one() -> u32 {

@@ -103,6 +103,24 @@ impl<'a> Queue<'a> {
         self.all.iter().map(|(_, job)| *job)
     }
 
+    /// The first of each group.
+    pub fn heads(&self) -> impl Iterator<Item = usize> + '_ {
+        self.live.iter().filter_map(|number| self.groups[*number].waiting.first().map(|(_, _, job)| *job))
+    }
+
+    /// How many wait, by the number of their devices.
+    pub fn by_size(&self) -> BTreeMap<u64, i64> {
+        let mut sizes = BTreeMap::new();
+        for group in self.live.iter().map(|number| &self.groups[*number]) {
+            *sizes.entry(self.classes[group.class].devices).or_default() += group.waiting.len() as i64;
+        }
+        sizes
+    }
+
+    pub fn waits(&self, job: usize) -> bool {
+        self.all.contains(&(self.jobs[job].submit, job))
+    }
+
     /// No job of the class fits while what is free is as in `state` or less.
     pub fn block(&mut self, class: usize, state: u64) {
         self.blocked[class] = Some(state);
@@ -228,7 +246,9 @@ mod tests {
     use rhumb_model::Order as Document;
 
     fn class(devices: u32) -> Class {
-        let text = format!("name: t\nclass: training\ncomponents: [{{name: c, need: {{accelerators: {{count: {devices}}}}}, work: {{duration: 1h}}}}]");
+        let text = format!(
+            "name: t\nclass: training\ncomponents: [{{name: c, need: {{accelerators: {{count: {devices}}}}}, work: {{duration: 1h}}}}]"
+        );
         let mut class = Class::new(Document::read(&text).unwrap());
         class.guessed = true;
         class

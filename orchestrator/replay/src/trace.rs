@@ -136,7 +136,9 @@ mod tests {
 
     #[test]
     fn a_row_that_cannot_be_read_is_named() {
-        for (row, word) in [("1,2,0", "accelerators"), ("1,2,x", "accelerators"), ("-1,2,1", "seconds"), ("1,,1", "seconds")] {
+        for (row, word) in
+            [("1,2,0", "accelerators"), ("1,2,x", "accelerators"), ("-1,2,1", "seconds"), ("1,,1", "seconds")]
+        {
             let error = read(&format!("submit_s,duration_s,num_gpus\n{row}\n"), &view()).unwrap_err().to_string();
             assert!(error.contains("row 1") && error.contains(word), "{error}");
         }

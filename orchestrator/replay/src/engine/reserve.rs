@@ -1,11 +1,10 @@
-//! Nodes kept for jobs that wait too long.
+//! Nodes kept for jobs that have waited too long.
 //!
-//! A site (or for a job larger than all, the roomiest few) is picked for the job that has waited the longest; whatever
-//! becomes free there is kept for it until it has enough. Nothing that runs is stopped for it.
+//! The site that is expected to have enough room first (for a job larger than all, the few sites) is picked for the job
+//! that is the most overdue; whatever becomes free there is kept for it until it has enough. Nothing that runs is stopped.
 
 use super::{Engine, ReplayError};
 use crate::{job::Part, policy::Reserve, time::Micros};
-use rhumb_model::quantity::Share;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// By job: the sites, and what is kept there.
@@ -18,9 +17,6 @@ struct Kept {
     sites: Vec<usize>,
     hosts: Vec<usize>,
 }
-
-/// Jobs that are looked at for a reservation at one moment.
-const LOOKED_AT: usize = 16;
 
 impl Engine<'_> {
     /// Keeps what has become free, and starts those that have enough.
@@ -38,6 +34,7 @@ impl Engine<'_> {
             hosts.iter().for_each(|host| self.world.keep(*host, None));
             if self.start(job)? {
                 self.reservations.0.remove(&job);
+                self.state += 1;
             } else {
                 hosts.iter().for_each(|host| self.world.keep(*host, Some(job)));
             }
@@ -45,54 +42,87 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Picks sites for those that have waited long enough.
     fn reserve(&mut self, rules: Reserve) {
-        let after = Micros(rules.after.micros() as i64);
-        let waiting: Vec<usize> = self.queue.oldest().take(LOOKED_AT).collect();
         self.reservations.0.retain(|job, kept| {
-            let waits = waiting.contains(job);
+            let waits = self.queue.waits(*job);
             if !waits {
                 kept.hosts.iter().for_each(|host| self.world.keep(*host, None));
                 self.state += 1;
             }
             waits
         });
-        for job in waiting {
-            if self.reservations.0.len() >= rules.most as usize {
-                break;
-            }
+        while self.reservations.0.len() < rules.most as usize {
+            let Some((job, part)) = self.most_overdue(rules) else { break };
+            let Some(sites) = self.sites_for(job, part) else { break };
+            self.reservations.0.insert(job, Kept { part, sites, hosts: Vec::new() });
+        }
+    }
+
+    /// The gang whose wait is the longest against what it may be.
+    fn most_overdue(&self, rules: Reserve) -> Option<(usize, Part)> {
+        let sizes = self.queue.by_size();
+        let mut best: Option<(Reverse<i128>, usize, Part)> = None;
+        for job in self.queue.heads().filter(|job| !self.reservations.0.contains_key(job)) {
             let this = &self.setup.workload.jobs[job];
             let class = &self.classes[this.class];
             let [part] = class.parts[..] else { continue };
-            if self.now - this.submit < after || part.devices == 0 || self.reservations.0.contains_key(&job) {
+            if part.replicas < 2 {
                 continue;
             }
-            if let Some(sites) = self.sites_for(job, part, rules.ready) {
-                self.reservations.0.insert(job, Kept { part, sites, hosts: Vec::new() });
+            let mates = sizes.get(&class.devices).copied().unwrap_or(1).max(1);
+            let takes = self.queue.estimate(job, &self.history).0 + rules.drain.micros() as i64 / mates;
+            let patience =
+                i128::from(takes) * i128::from(class.devices) * i128::from(rules.patience.thousandths()) / 1_000;
+            let wait = i128::from((self.now - this.submit).0);
+            let limit = rules.at_most.is_some_and(|most| wait > i128::from(most.micros()));
+            let overdue = if limit { i128::MAX } else { wait * 1_000_000 / patience.max(1) };
+            if overdue >= 1_000_000 && best.is_none_or(|b| (Reverse(overdue), job) < (b.0, b.1)) {
+                best = Some((Reverse(overdue), job, part));
             }
         }
+        best.map(|(_, job, part)| (job, part))
     }
 
-    fn sites_for(&self, job: usize, part: Part, ready: Share) -> Option<Vec<usize>> {
+    /// Where there should be room for the part the soonest: one site, or as many as the job may use.
+    fn sites_for(&self, job: usize, part: Part) -> Option<Vec<usize>> {
         let class = &self.classes[self.setup.workload.jobs[job].class];
-        let whole = |site: usize| -> u32 { self.world.site_hosts(site).iter().map(|h| h.size / part.devices).sum() };
-        let mut sites: Vec<usize> = self.world.allowed(class).filter(|s| self.world.is_up(*s) && whole(*s) > 0).collect();
-        sites.sort_by_key(|site| (Reverse(self.world.room(*site, part)), Reverse(whole(*site)), *site));
-        let alone = sites.iter().copied().find(|site| whole(*site) >= part.replicas);
-        let sites = match alone {
-            Some(site) => vec![site],
-            None => sites.into_iter().take(class.max_sites as usize).collect(),
-        };
-        if sites.iter().map(|s| whole(*s)).sum::<u32>() < part.replicas {
-            return None;
+        let mut until = vec![self.now; self.world.hosts.len()];
+        for run in self.runs.values() {
+            let end = run.expected_end(self.now);
+            run.hosts().for_each(|host| until[host] = until[host].max(end));
         }
-        let free: u32 = sites.iter().map(|s| self.world.room(*s, part)).sum();
-        let enough = u64::from(part.replicas) * ready.thousandths();
-        (u64::from(free) * 1_000 >= enough).then_some(sites)
+        // by site: until when it takes for one replica after the other
+        let mut sites: Vec<(usize, Vec<Micros>)> = Vec::new();
+        for site in self.world.allowed(class).filter(|s| self.world.is_up(*s)) {
+            let free = self.world.host_numbers(site).filter(|h| self.world.hosts[*h].kept.is_none());
+            let each = free.flat_map(|h| {
+                let room = self.world.hosts[h].size / part.devices.max(1);
+                std::iter::repeat_n(until[h], room as usize)
+            });
+            let mut each: Vec<Micros> = each.collect();
+            each.sort_unstable();
+            sites.push((site, each));
+        }
+        let gang = part.replicas as usize;
+        let alone =
+            sites.iter().filter(|(_, each)| each.len() >= gang).min_by_key(|(site, each)| (each[gang - 1], *site));
+        if let Some((site, _)) = alone {
+            return Some(vec![*site]);
+        }
+        let mut instants: Vec<Micros> = sites.iter().flat_map(|(_, each)| each.iter().copied()).collect();
+        instants.sort_unstable();
+        instants.dedup();
+        instants.into_iter().find_map(|at| {
+            let mut rooms: Vec<(Reverse<usize>, usize)> =
+                sites.iter().map(|(site, each)| (Reverse(each.partition_point(|e| *e <= at)), *site)).collect();
+            rooms.sort_unstable();
+            rooms.truncate(class.max_sites as usize);
+            (rooms.iter().map(|r| r.0.0).sum::<usize>() >= gang).then(|| rooms.into_iter().map(|r| r.1).collect())
+        })
     }
 
     fn kept_replicas(&self, kept: &Kept) -> u32 {
-        kept.hosts.iter().map(|h| self.world.hosts[*h].free / kept.part.devices).sum()
+        kept.hosts.iter().map(|h| self.world.hosts[*h].free / kept.part.devices.max(1)).sum()
     }
 
     fn keep_more(&mut self, job: usize) {
@@ -102,8 +132,9 @@ impl Engine<'_> {
         let mut more = Vec::new();
         for host in sites.into_iter().flat_map(|site| self.world.host_numbers(site)) {
             let this = &self.world.hosts[host];
-            if have < part.replicas && this.kept.is_none() && this.free >= part.devices && self.world.is_up(this.site) {
-                have += this.free / part.devices;
+            let fits = this.kept.is_none() && this.free >= part.devices.max(1) && self.world.is_up(this.site);
+            if have < part.replicas && fits {
+                have += this.free / part.devices.max(1);
                 more.push(host);
             }
         }

@@ -22,6 +22,8 @@ pub(super) struct Run {
     pub start: Micros,
     pub end: Micros,
     pub finish: Micros,
+    /// How long it was expected to run.
+    estimate: Micros,
     seats: Vec<Seat>,
     devices: u64,
     legs: Vec<Moving>,
@@ -66,7 +68,7 @@ pub(super) fn expect(order: &mut Order, estimate: Micros) {
 
 impl Run {
     pub fn new(
-        now: Micros,
+        (now, estimate): (Micros, Micros),
         plan: &Plan,
         order: &Order,
         seats: Vec<Seat>,
@@ -98,11 +100,24 @@ impl Run {
             devices: seats.iter().map(|s| u64::from(whole_devices(&needs[s.component]))).sum(),
             loads: loads(&legs),
             seats,
+            estimate,
             legs,
             phase: 0,
             planned_bill: runs.is_none().then_some(bill),
             needs,
         }
+    }
+
+    /// Until when its devices are expected to be held: a job that runs for longer than was thought may well run for as long
+    /// again.
+    pub fn expected_end(&self, now: Micros) -> Micros {
+        let expected = self.start + self.estimate;
+        if expected > now { expected } else { now + (now - self.start) }
+    }
+
+    pub fn hosts(&self) -> impl Iterator<Item = usize> + '_ {
+        let seats = if self.phase < 2 { &self.seats[..] } else { &[] };
+        seats.iter().map(|s| s.host)
     }
 
     /// Takes the links' capacity. False: there is not so much.
@@ -264,7 +279,8 @@ impl Engine<'_> {
 
     /// Takes everything from the runs that are struck, and lets them wait again.
     pub(super) fn lose(&mut self, struck: impl Fn(&Run, &World) -> bool) {
-        let lost: Vec<usize> = self.runs.iter().filter(|(_, run)| struck(run, &self.world)).map(|(job, _)| *job).collect();
+        let lost: Vec<usize> =
+            self.runs.iter().filter(|(_, run)| struck(run, &self.world)).map(|(job, _)| *job).collect();
         for job in lost {
             let Some(mut run) = self.runs.remove(&job) else { continue };
             // what it moved and ran for so far is paid for, and lost

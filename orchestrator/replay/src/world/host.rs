@@ -1,12 +1,11 @@
 //! One node.
 
 use rhumb_model::{
-    Node, NodeName,
+    ModelName, Node, NodeName,
     fit::{self, NodeShape, NodeUse, Used},
     order::Need,
-    quantity::{Bytes, Share},
+    quantity::Share,
     site::{Device, Health},
-    ModelName,
 };
 use std::collections::BTreeMap;
 
@@ -115,11 +114,6 @@ impl Host {
         });
         Some((devices.sum(), left.cpu.milli()))
     }
-
-    /// Bytes of main memory left.
-    pub fn memory_left(&self) -> Bytes {
-        self.shape.memory
-    }
 }
 
 #[cfg(test)]
@@ -135,9 +129,8 @@ mod tests {
     }
 
     fn need(text: &str) -> Need {
-        let document = format!(
-            "name: t\nclass: training\ncomponents: [{{name: c, need: {text}, work: {{duration: 1h}}}}]"
-        );
+        let document =
+            format!("name: t\nclass: training\ncomponents: [{{name: c, need: {text}, work: {{duration: 1h}}}}]");
         Order::read(&document).unwrap().components.remove(0).need
     }
 
@@ -146,7 +139,10 @@ mod tests {
         let model = ModelName::new("H100").unwrap();
         let before = host();
         let mut host = before.clone();
-        let needs = [need("{accelerators: {count: 2}, cpu: 2, memory: 8GiB}"), need("{accelerators: {share: 25%, memory: 20GiB}, cpu: 1}")];
+        let needs = [
+            need("{accelerators: {count: 2}, cpu: 2, memory: 8GiB}"),
+            need("{accelerators: {share: 25%, memory: 20GiB}, cpu: 1}"),
+        ];
         let first = host.give(&needs[0], Some(&model)).unwrap();
         let second = host.give(&needs[1], Some(&model)).unwrap();
         assert_eq!((first.len(), second.len(), host.free), (2, 1, 1));

@@ -73,7 +73,8 @@ impl World {
             _ => return self.seat_within((index, component), site, (model, replicas), (chosen, Within::All), seats),
         };
         let range = self.host_numbers(site);
-        let labels: BTreeSet<Label> = self.hosts[range.clone()].iter().filter_map(|h| domain(&h.shape).cloned()).collect();
+        let labels: BTreeSet<Label> =
+            self.hosts[range.clone()].iter().filter_map(|h| domain(&h.shape).cloned()).collect();
         let alone: Vec<usize> = range.filter(|h| domain(&self.hosts[*h].shape).is_none()).collect();
         let named = labels.iter().map(|label| Within::Domain(domain, label));
         let tries: Vec<Within> = named.chain(alone.into_iter().map(Within::Host)).collect();

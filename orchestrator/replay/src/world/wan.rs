@@ -82,10 +82,6 @@ impl World {
         Micros(links.iter().map(|n| self.wires[*n].latency as i64).sum())
     }
 
-    pub fn is_link_up(&self, number: usize) -> bool {
-        self.wires[number].up
-    }
-
     /// Takes or gives back capacity. False: there is not so much, and nothing is changed.
     pub fn hold(&mut self, number: usize, more: u64, less: u64) -> bool {
         let wire = &mut self.wires[number];
