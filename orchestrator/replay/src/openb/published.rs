@@ -120,3 +120,43 @@ impl Scorer for Rhumb {
         self.0.pick(&node.free, node.value, need)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scoring::Models;
+
+    fn need(devices: u8, device_milli: u16) -> Need {
+        Need { cpu_milli: 8000, memory_mib: 0, devices, device_milli, models: Models::ANY }
+    }
+
+    fn single(milli: u16) -> Need {
+        need(1, milli)
+    }
+
+    fn scores(node: &mut Node, need: &Need) -> [(i64, u8); 5] {
+        let fgd = Fgd(Fragment::new(&Demand::of([470, 470, 470, 1000].map(single))));
+        node.value = fgd.value(&node.free);
+        let scorers: [&dyn Scorer; 5] = [&BestFit, &DotProd, &Clustering, &Packing, &fgd];
+        scorers.map(|scorer| scorer.score(node, need)).map(|pick| (pick.score, pick.device))
+    }
+
+    /// Computed by hand from the published formulas.
+    #[test]
+    fn scores_are_the_published_ones() {
+        let mut node = Node::new(0, Free::empty(96_000, 0, 0, 8));
+        // best fit 100 - 34.375 - 47.0625, dot product 100 - (4.6875 + 5.875) / 2; an idle node 25; all whole 33 - 8;
+        // 530 are lost to one in four: sigmoid(-0.1325)
+        assert_eq!(scores(&mut node, &need(1, 470)), [(18, 0), (94, 0), (25, 0), (25, 0), (46, 0)]);
+        node.take(&need(1, 470), 3);
+        // the device with 530 left is the fullest: 75 + 25 x 470 / 8000, 100 - 53 / 10, and 60 lost to all for 530 to one
+        assert_eq!(scores(&mut node, &need(1, 470)), [(24, 3), (95, 3), (76, 3), (95, 3), (51, 3)]);
+        // two whole devices of a used node; nothing is lost or gained
+        assert_eq!(scores(&mut node, &need(2, 1000)), [(34, 0), (86, 0), (1, 0), (48, 0), (50, 0)]);
+        node.take(&need(2, 1000), 0);
+        // two kinds are there: 50 + 25 x 2470 / 8000
+        assert_eq!(scores(&mut node, &need(1, 470))[2], (57, 3));
+        // processors alone
+        assert_eq!(scores(&mut node, &need(0, 0))[2..4], [(0, 0), (0, 0)]);
+    }
+}
