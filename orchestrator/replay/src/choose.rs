@@ -112,7 +112,7 @@ impl Scorer<'_> {
                 let fall = self.mix.lost_milli(host.free) as f64 - self.mix.lost_milli(host.free - devices) as f64;
                 (100.0 / (1.0 + (-fall / 1_000.0).exp())) as i64
             }
-            Score::Random => (dice::mix(&[self.draw, number as u64]) >> 1) as i64,
+            Score::Random => (dice::mix(&[self.draw, number as u64]) >> 32) as i64,
         }
     }
 }

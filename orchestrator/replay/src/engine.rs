@@ -127,7 +127,7 @@ impl<'a> Engine<'a> {
             never: vec![None; classes.len()],
             rules: Rules { node_budget: setup.policy.place.node_budget, ..Rules::default() },
             queue: Queue::new(jobs, classes, setup.policy.queue.clone(), known, setup.seed),
-            history: History::new(Micros(setup.policy.estimate.prior.micros() as i64)),
+            history: History::new(Micros(setup.policy.estimate.prior.micros() as i64), setup.policy.estimate.recent),
             mix: Mix::default(),
             due,
             runs: BTreeMap::new(),
@@ -147,6 +147,7 @@ impl<'a> Engine<'a> {
         while let Some(Reverse((at, _))) = self.due.peek() {
             let at = *at;
             self.pass_time(at);
+            self.probe();
             while let Some(due) = self.due.peek().filter(|d| d.0.0 == at).map(|d| d.0.1) {
                 self.due.pop();
                 self.happen(due);
@@ -210,7 +211,9 @@ impl<'a> Engine<'a> {
         match change {
             Change::Site(site, state) => {
                 let up = state == UpDown::Up;
-                self.world.set_site(site, up);
+                if !self.world.set_site(site, up) {
+                    return;
+                }
                 let name = self.world.view.sites[site].site.name.clone();
                 self.tell(if up { Event::SiteUp { site: name } } else { Event::SiteDown { site: name } });
                 if !up {
@@ -219,7 +222,9 @@ impl<'a> Engine<'a> {
             }
             Change::Link(link, state) => {
                 let up = state == UpDown::Up;
-                self.world.set_link(link, up);
+                if !self.world.set_link(link, up) {
+                    return;
+                }
                 let id = self.world.link_id(link).clone();
                 self.tell(if up { Event::LinkUp { link: id } } else { Event::LinkDown { link: id } });
                 if !up {
@@ -238,7 +243,6 @@ impl<'a> Engine<'a> {
 
     /// Starts whoever can, in the order of the queue.
     fn start_what_can(&mut self) -> Result<(), ReplayError> {
-        self.probe();
         self.serve_reservations()?;
         while let Some(job) = self.queue.next(self.now, self.state, &self.history) {
             if self.start(job)? {

@@ -60,16 +60,16 @@ pub enum Weight {
     Full,
 }
 
-/// Nodes that become free are kept for a gang that has waited too long, until it has all it needs: for longer than
-/// `patience` times (its devices x (its duration, known or guessed, + `drain` / jobs of its size that wait)). The larger the
-/// share of the federation that it will take from others, the longer it may have to wait; but never for ever.
+/// Nodes that become free are kept for a gang until it has all it needs, where that is worth it: where what it takes from
+/// others, its devices x (its duration, known or guessed, + `drain` / jobs of its size that wait), is at most `worth` of
+/// what the mean waiting job takes. Many short gangs that no chance would seat are then seated one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
-    pub patience: Share,
+    pub worth: Share,
     /// How long nodes are expected to be idle until there are enough of them.
     pub drain: Span,
-    /// However much it takes, no gang has to wait for longer than this.
+    /// However much it takes, a gang that has waited for longer than this gets its nodes too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<Span>,
     /// Jobs that nodes are kept for at a time.
@@ -87,6 +87,8 @@ fn one() -> u32 {
 #[serde(deny_unknown_fields, default)]
 pub struct Estimate {
     pub prior: Span,
+    /// Of each kind, about so many of the jobs that ended last count: what a kind of job does changes with time.
+    pub recent: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,7 +141,7 @@ impl Default for Queue {
 
 impl Default for Estimate {
     fn default() -> Self {
-        Self { prior: Span::from_micros(3_600_000_000) }
+        Self { prior: Span::from_micros(3_600_000_000), recent: 20 }
     }
 }
 
@@ -202,7 +204,7 @@ mod tests {
     fn an_unknown_key_or_word_is_refused_with_the_nearest_known() {
         let error = Policy::read("name: x\nqueue: {ordr: arrival}\n").unwrap_err().to_string();
         assert!(error.contains("/queue/ordr") && error.contains("\"order\""), "{error}");
-        let error = Policy::read("name: x\nplace: {score: best}\n").unwrap_err().to_string();
+        let error = Policy::read("name: x\nplace: {score: bestfitt}\n").unwrap_err().to_string();
         assert!(error.contains("bestfit"), "{error}");
     }
 }

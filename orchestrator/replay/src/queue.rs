@@ -108,13 +108,18 @@ impl<'a> Queue<'a> {
         self.live.iter().filter_map(|number| self.groups[*number].waiting.first().map(|(_, _, job)| *job))
     }
 
-    /// How many wait, by the number of their devices.
-    pub fn by_size(&self) -> BTreeMap<u64, i64> {
+    /// How many wait, by the number of their devices; and the mean device-time of all, in device-microseconds.
+    pub fn waiting(&self, history: &History) -> (BTreeMap<u64, i64>, i128) {
         let mut sizes = BTreeMap::new();
+        let (mut sum, mut jobs) = (0, 0);
         for group in self.live.iter().map(|number| &self.groups[*number]) {
-            *sizes.entry(self.classes[group.class].devices).or_default() += group.waiting.len() as i64;
+            let Some((_, _, first)) = group.waiting.first() else { continue };
+            let (devices, count) = (self.classes[group.class].devices, group.waiting.len() as i64);
+            *sizes.entry(devices).or_default() += count;
+            sum += i128::from(self.estimate(*first, history).0) * i128::from(devices) * i128::from(count);
+            jobs += i128::from(count);
         }
-        sizes
+        (sizes, sum / jobs.max(1))
     }
 
     pub fn waits(&self, job: usize) -> bool {
@@ -265,7 +270,7 @@ mod tests {
         let jobs = [job(1, 0, 50), job(0, 1, 100), job(0, 2, 10), job(1, 3, 1)];
         let mut queue = Queue::new(&jobs, &classes, rules, known, 7);
         (0..4).for_each(|job| queue.push(job));
-        let mut history = History::new(Micros::HOUR);
+        let mut history = History::new(Micros::HOUR, 1_000);
         // small jobs were seen to be long
         (0..10).for_each(|_| history.add(0, 1, Micros::from_seconds(100_000)));
         let mut found = Vec::new();
@@ -300,7 +305,7 @@ mod tests {
             let mut queue = Queue::new(&jobs, &classes, Rules { skip, ..Rules::default() }, false, 0);
             (0..2).for_each(|job| queue.push(job));
             queue.block(1, 5);
-            let history = History::new(Micros::HOUR);
+            let history = History::new(Micros::HOUR, 1_000);
             assert_eq!(queue.next(Micros::ZERO, 5, &history), expected);
             assert_eq!(queue.next(Micros::ZERO, 6, &history), Some(0));
         }

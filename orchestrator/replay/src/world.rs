@@ -80,9 +80,14 @@ impl World {
         self.up[site]
     }
 
-    pub fn set_site(&mut self, site: usize, up: bool) {
+    /// False: it was so before.
+    pub fn set_site(&mut self, site: usize, up: bool) -> bool {
+        if self.up[site] == up {
+            return false;
+        }
         self.up[site] = up;
         self.view.sites[site].site.state = if up { SiteState::Ready } else { SiteState::Lost };
+        true
     }
 
     /// Brings the view's nodes up to date.

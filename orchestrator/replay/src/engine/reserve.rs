@@ -1,7 +1,7 @@
-//! Nodes kept for jobs that have waited too long.
+//! Nodes kept for gangs that would never find enough of them free at one moment.
 //!
 //! The site that is expected to have enough room first (for a job larger than all, the few sites) is picked for the job
-//! that is the most overdue; whatever becomes free there is kept for it until it has enough. Nothing that runs is stopped.
+//! that takes the least from others; whatever becomes free there is kept for it until it has enough. Nothing that runs is stopped.
 
 use super::{Engine, ReplayError};
 use crate::{job::Part, policy::Reserve, time::Micros};
@@ -52,16 +52,17 @@ impl Engine<'_> {
             waits
         });
         while self.reservations.0.len() < rules.most as usize {
-            let Some((job, part)) = self.most_overdue(rules) else { break };
+            let Some((job, part)) = self.most_worth_it(rules) else { break };
             let Some(sites) = self.sites_for(job, part) else { break };
             self.reservations.0.insert(job, Kept { part, sites, hosts: Vec::new() });
         }
     }
 
-    /// The gang whose wait is the longest against what it may be.
-    fn most_overdue(&self, rules: Reserve) -> Option<(usize, Part)> {
-        let sizes = self.queue.by_size();
-        let mut best: Option<(Reverse<i128>, usize, Part)> = None;
+    /// The gang that takes the least from others, if that is little enough, or one that has waited for too long.
+    fn most_worth_it(&self, rules: Reserve) -> Option<(usize, Part)> {
+        let (sizes, mean) = self.queue.waiting(&self.history);
+        let enough = mean * i128::from(rules.worth.thousandths()) / 1_000;
+        let mut best: Option<(i128, Micros, usize, Part)> = None;
         for job in self.queue.heads().filter(|job| !self.reservations.0.contains_key(job)) {
             let this = &self.setup.workload.jobs[job];
             let class = &self.classes[this.class];
@@ -71,16 +72,13 @@ impl Engine<'_> {
             }
             let mates = sizes.get(&class.devices).copied().unwrap_or(1).max(1);
             let takes = self.queue.estimate(job, &self.history).0 + rules.drain.micros() as i64 / mates;
-            let patience =
-                i128::from(takes) * i128::from(class.devices) * i128::from(rules.patience.thousandths()) / 1_000;
-            let wait = i128::from((self.now - this.submit).0);
-            let limit = rules.at_most.is_some_and(|most| wait > i128::from(most.micros()));
-            let overdue = if limit { i128::MAX } else { wait * 1_000_000 / patience.max(1) };
-            if overdue >= 1_000_000 && best.is_none_or(|b| (Reverse(overdue), job) < (b.0, b.1)) {
-                best = Some((Reverse(overdue), job, part));
+            let overdue = rules.at_most.is_some_and(|most| (self.now - this.submit).0 > most.micros() as i64);
+            let takes = if overdue { 0 } else { i128::from(takes) * i128::from(class.devices) };
+            if takes <= enough && best.is_none_or(|b| (takes, this.submit, job) < (b.0, b.1, b.2)) {
+                best = Some((takes, this.submit, job, part));
             }
         }
-        best.map(|(_, job, part)| (job, part))
+        best.map(|(.., job, part)| (job, part))
     }
 
     /// Where there should be room for the part the soonest: one site, or as many as the job may use.

@@ -94,9 +94,14 @@ impl World {
         true
     }
 
-    pub fn set_link(&mut self, number: usize, up: bool) {
+    /// False: it was so before.
+    pub fn set_link(&mut self, number: usize, up: bool) -> bool {
+        if self.wires[number].up == up {
+            return false;
+        }
         self.wires[number].up = up;
         self.show_free(number);
+        true
     }
 
     pub fn set_delay(&mut self, number: usize, latency: Latency) {
