@@ -15,6 +15,7 @@ use crate::{
     place::PlaceArgs,
     plans::AuditArgs,
     probe::ProbeCommand,
+    replay::ReplayArgs,
     server::ServerArgs,
 };
 use clap::{Args, Parser, Subcommand};
@@ -85,6 +86,8 @@ pub enum Command {
     Place(PlaceArgs),
     /// Route a whole demand matrix so that the fullest link is as empty as possible
     Paths(PathsArgs),
+    /// Replay a workload under several policies, in simulated time
+    Replay(ReplayArgs),
     /// Measure this program
     #[command(subcommand, after_help = "Example:\n  rhumb bench place --sites 100")]
     Bench(BenchCommand),
@@ -143,6 +146,7 @@ mod tests {
             "rhumb site list -o xml",
             "rhumb place --federation f.yaml",
             "rhumb place --joint f.json --order a.yaml",
+            "rhumb replay --federation f.yaml",
         ] {
             let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");
@@ -169,6 +173,8 @@ mod tests {
             "rhumb paths --wan d --net sndlib/abilene --split",
             "rhumb place --federation f --order a b --order c --policy p --at 2026-12-01T09:00:00Z",
             "rhumb place --joint f.json.gz -o json",
+            "rhumb replay --federation f --jobs j.csv --policy fifo --policy p.yaml --seed 7 --durations known --events e --plot o.html",
+            "rhumb replay openb --nodes n --pods p --arrivals a --ranks r --policy fgd --seeds 42..51 --assignments f",
             "rhumb audit",
             "rhumb audit --federation f --plans p --order a",
             "rhumb completion zsh",

@@ -6,7 +6,7 @@ use rhumb_model::{DocumentError, FederationFile, Order, document};
 use serde::de::DeserializeOwned;
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
 };
 
@@ -28,21 +28,35 @@ pub fn text(path: &Path, limit: usize) -> Result<String, CliError> {
 
 /// A file, or the packed one beside it whose name ends in `.gz`; `None` where neither is there.
 pub fn unpacked(path: &Path, limit: usize) -> Result<Option<String>, CliError> {
-    let packed = path.with_added_extension("gz");
-    if path.exists() || !packed.exists() {
-        return path.exists().then(|| text(path, limit)).transpose();
+    let beside = path.with_added_extension("gz");
+    let found = [path, beside.as_path()].into_iter().find(|p| p.exists());
+    found.map(|p| packed_text(p, limit)).transpose()
+}
+
+/// Traces and other tables, unpacked.
+pub const MAX_TABLE_BYTES: usize = 256 << 20;
+
+/// A text that may be packed with gzip (known by its first bytes), of at most `limit` bytes unpacked.
+pub fn packed_text(path: &Path, limit: usize) -> Result<String, CliError> {
+    String::from_utf8(packed_bytes(path, limit)?).map_err(|e| {
+        let from = e.utf8_error().valid_up_to();
+        CliError::Usage(format!("{} is not UTF-8 text from byte {from} on", path.display()))
+    })
+}
+
+/// As `packed_text`, whatever the bytes are.
+pub fn packed_bytes(path: &Path, limit: usize) -> Result<Vec<u8>, CliError> {
+    let shown = path.display();
+    let failed = |e: io::Error| CliError::Usage(format!("cannot read {shown}: {e}"));
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
+    let packed = file.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]);
+    let reader: Box<dyn Read> = if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let mut bytes = Vec::new();
+    reader.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() > limit {
+        return Err(CliError::Usage(format!("{shown} has more than {limit} bytes unpacked: use a smaller file")));
     }
-    let failed = |e: io::Error| CliError::Usage(format!("cannot read {}: {e}", packed.display()));
-    let mut content = String::new();
-    let file = File::open(&packed).map_err(failed)?;
-    MultiGzDecoder::new(file).take(limit as u64 + 1).read_to_string(&mut content).map_err(failed)?;
-    if content.len() > limit {
-        return Err(CliError::Usage(format!(
-            "{} unpacks to more than {limit} bytes: use a smaller file",
-            packed.display()
-        )));
-    }
-    Ok(Some(content))
+    Ok(bytes)
 }
 
 /// An order document as text; the server reads it.

@@ -2,25 +2,20 @@
 
 use crate::{
     exit::{CliError, Exit},
+    files,
     output::{self, Output},
     show::list,
 };
-use flate2::read::MultiGzDecoder;
 use rhumb_placement::batch::{
     instance,
     solve::{Budget, answer_json, solve},
 };
 use serde_json::Value;
-use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, Read},
-    path::Path,
-    time::Instant,
-};
+use std::{path::Path, time::Instant};
 
 pub fn main(path: &Path, output: Output) -> Result<Exit, CliError> {
     let shown = path.display();
-    let text = text(path)?;
+    let text = files::packed_text(path, instance::MAX_BYTES)?;
     let instances = instance::read(&text).map_err(|e| CliError::Usage(format!("cannot read {shown}: {e}")))?;
     let mut answers = Vec::with_capacity(instances.len());
     for instance in &instances {
@@ -33,27 +28,6 @@ pub fn main(path: &Path, output: Output) -> Result<Exit, CliError> {
     let value = Value::Array(answers);
     output.show(&value, |_| table(&value))?;
     Ok(Exit::Done)
-}
-
-/// The file's text; what begins as a gzip file does is unpacked, whatever its name.
-fn text(path: &Path) -> Result<String, CliError> {
-    let shown = path.display();
-    let failed = |e: io::Error| CliError::Usage(format!("cannot read {shown}: {e}"));
-    let mut file = BufReader::new(File::open(path).map_err(failed)?);
-    let packed = file.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]);
-    let limit = instance::MAX_BYTES as u64;
-    let mut bytes = Vec::new();
-    let read = if packed {
-        MultiGzDecoder::new(file).take(limit + 1).read_to_end(&mut bytes)
-    } else {
-        file.take(limit + 1).read_to_end(&mut bytes)
-    };
-    if read.map_err(failed)? as u64 > limit {
-        return Err(CliError::Usage(format!("{shown} has more than {limit} bytes: give fewer instances a file")));
-    }
-    String::from_utf8(bytes).map_err(|e| {
-        CliError::Usage(format!("{shown} is not UTF-8 text from byte {} on", e.utf8_error().valid_up_to()))
-    })
 }
 
 fn table(value: &Value) -> String {

@@ -21,6 +21,7 @@ mod paths;
 mod place;
 mod plans;
 mod probe;
+mod replay;
 mod server;
 mod show;
 mod telemetry;
@@ -60,6 +61,7 @@ fn dispatch(cli: Cli, output: Output) -> Result<Exit, CliError> {
         Command::Probe(args) => probe::main(args, output),
         Command::Place(args) => place::main(&args, output),
         Command::Paths(args) => paths::main(&args, output),
+        Command::Replay(args) => replay::main(&args, output),
         Command::Bench(command) => bench::main(&command, output),
         Command::Audit(args) if args.federation.is_some() => plans::main(&args, output),
         Command::Completion { shell } => {

@@ -1,0 +1,58 @@
+//! How good the policies are on public workloads.
+
+use crate::{checker, files};
+use rhumb_federation::View;
+use rhumb_model::Ppm;
+use rhumb_replay::{Durations, Figures, Policy, Setup, Workload, queues, replay};
+
+fn run(view: &View, workload: &Workload, policy: &str, durations: Durations) -> Figures {
+    let policy = Policy::named(policy).unwrap();
+    let noise = Ppm::from_ppm(50_000);
+    replay(Setup { view, workload, policy: &policy, seed: 42, durations, noise, happenings: &[] }).unwrap().figures
+}
+
+#[test]
+fn the_baseline_queues_are_never_idle() {
+    let view = View::from_file(&queues::federation()).unwrap();
+    let workload = queues::workload().unwrap();
+    assert_eq!(workload.jobs.len(), 30 * 500);
+    for policy in ["rhumb", "fifo"] {
+        let figures = run(&view, &workload, policy, Durations::Hidden);
+        // 1,320 unit-seconds on 20 units are 66 s at the least
+        assert!(figures.makespan_s >= 66.0 && figures.makespan_s <= 66.0 * 1.05, "{policy}: {}", figures.makespan_s);
+        assert_eq!(figures.rejected, 0);
+    }
+}
+
+#[test]
+fn jobs_wait_less_than_first_come_first_served_at_no_loss_of_use() {
+    for (name, file) in [("philly", "philly_20k"), ("venus", "helios_venus_20k"), ("pai", "alibaba_pai2020_20k")] {
+        let Some((view, workload)) = files::trace(name, file, 20_000) else { return };
+        let fifo = run(&view, &workload, "fifo", Durations::Hidden);
+        for (durations, bar) in [(Durations::Hidden, 0.85), (Durations::Known, 0.65)] {
+            let rhumb = run(&view, &workload, "rhumb", durations);
+            let ratio = rhumb.queue_s.mean / fifo.queue_s.mean;
+            assert!(ratio <= bar, "{name} {durations:?}: {} of {}: {ratio}", rhumb.queue_s.mean, fifo.queue_s.mean);
+            if durations == Durations::Hidden {
+                assert!(rhumb.utilisation_pct >= fifo.utilisation_pct, "{name}: {} {}", rhumb.utilisation_pct, fifo.utilisation_pct);
+            }
+            assert_eq!(rhumb.rejected, fifo.rejected);
+        }
+    }
+}
+
+#[test]
+fn a_public_trace_breaks_no_invariant() {
+    let Some((view, workload)) = files::trace("pai", "alibaba_pai2020_20k", 1_500) else { return };
+    let policy = Policy::named("rhumb").unwrap();
+    let setup = Setup {
+        view: &view,
+        workload: &workload,
+        policy: &policy,
+        seed: 42,
+        durations: Durations::Hidden,
+        noise: Ppm::ZERO,
+        happenings: &[],
+    };
+    checker::check(&view, &workload, &replay(setup).unwrap().journal);
+}

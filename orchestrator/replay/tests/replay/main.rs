@@ -1,0 +1,9 @@
+//! Replay from the outside: what never happens, what failures do, and how good the policies are.
+
+mod bars;
+mod checker;
+mod failures;
+mod files;
+mod invariants;
+mod orders;
+mod world;
