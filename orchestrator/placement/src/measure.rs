@@ -6,11 +6,10 @@ use crate::{
     policy::{Policy, Request},
 };
 use jiff::Timestamp;
-use rhumb_federation::{FreeNodes, View};
+use rhumb_federation::{FreeNodes, View, ViewSite};
 use rhumb_model::{
     Order, Plan,
     fit::{NodeShape, group_nodes},
-    state::SiteState,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
@@ -25,8 +24,8 @@ pub trait Engine {
     /// # Errors
     /// The plan asks for more than is free.
     fn apply(&mut self, plan: &Plan, order: &Order) -> Result<(), ApplyError>;
-    /// A site's report: what is free on its nodes now. The site is an index into the view's.
-    fn replace_site(&mut self, site: usize, nodes: Vec<FreeNodes>, state: SiteState);
+    /// Folds one site's report in.
+    fn replace_site(&mut self, site: ViewSite);
     fn view(&self) -> &View;
 }
 
@@ -57,11 +56,10 @@ impl Engine for Snapshots<'_> {
         Ok(())
     }
 
-    fn replace_site(&mut self, site: usize, nodes: Vec<FreeNodes>, state: SiteState) {
+    fn replace_site(&mut self, site: ViewSite) {
         let mut next = self.view.clone();
-        if let Some(known) = next.sites.get_mut(site) {
-            known.nodes = nodes;
-            known.site.state = state;
+        if let Some(index) = next.site_index(&site.site.name) {
+            next.sites[index] = site;
         }
         next.generation += 1;
         self.view = next;
@@ -184,7 +182,7 @@ fn reports<E: Engine>(trial: &Trial, engine: &mut E, clock: &mut dyn FnMut() -> 
     for index in 0..trial.reports {
         let site = index / 2 % trial.view.sites.len();
         let known = &engine.view().sites[site];
-        let state = known.site.state;
+        let mut now = known.clone();
         // a report names every node by itself
         let mut nodes: Vec<NodeShape> =
             known.nodes.iter().flat_map(|n| std::iter::repeat_n(n.shape.clone(), n.count as usize)).collect();
@@ -202,7 +200,8 @@ fn reports<E: Engine>(trial: &Trial, engine: &mut E, clock: &mut dyn FnMut() -> 
             nodes[node] = shape;
         }
         let begun = clock();
-        engine.replace_site(site, group_nodes(nodes.into_iter().map(|n| (n, 1))), state);
+        now.nodes = group_nodes(nodes.into_iter().map(|n| (n, 1)));
+        engine.replace_site(now);
         found.reports.push(clock() - begun);
     }
 }
