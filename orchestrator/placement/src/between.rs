@@ -46,10 +46,10 @@ pub fn path_between(
     let fresh: Vec<bool> =
         net.edges.iter().map(|e| view.graph.raw_edges().get(e.index).is_some_and(|e| !e.weight.stale)).collect();
     let price = if gigabytes > 0 { Price::Volume } else { Price::Rate };
-    let roots: std::rc::Rc<[u32]> = [root.index() as u32].into();
+    let roots = [root.index() as u32];
     let search = |allowed: &[bool], kbps: u64, bound: Option<Latency>| {
         let ask = Ask { allowed, kbps, price, walk: Direction::Along };
-        let tree = Tree::new(&net, &ask, &roots);
+        let tree = Tree::new(&ask, &roots);
         let best = path::routes(&net, &ask, &tree, start.index() as u32, bound.map(Latency::micros), Wanted::Cheapest);
         (best.into_iter().next(), tree.quickest(&net, &ask, start.index() as u32))
     };

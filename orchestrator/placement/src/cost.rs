@@ -3,11 +3,10 @@
 use crate::{
     option::{Choice, Matter},
     problem::{HOUR, Problem, Span},
-    window::{OUTLOOK, Tariff},
+    window::{Meter, OUTLOOK},
 };
 use num_traits::{CheckedAdd, CheckedDiv, CheckedMul, CheckedSub};
 use rhumb_model::ratio::{Ratio, round_half_up};
-use std::{cell::RefCell, rc::Rc};
 
 /// Micro-units by term, each rounded half up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +30,9 @@ pub(crate) struct Times {
 const EDGES: usize = 4_096;
 
 /// What the replicas of a component at one site cost.
-pub(crate) struct Bill {
+pub(crate) struct Bill<'p> {
     site: usize,
-    tariff: Rc<RefCell<Tariff>>,
+    meter: Meter<'p>,
     /// Micro-units per hour at factor 1.
     price: Ratio,
     /// Nanoseconds.
@@ -43,7 +42,7 @@ pub(crate) struct Bill {
 /// A placement's compute, priced for any start.
 pub(crate) struct Compute<'p, 'a> {
     problem: &'p Problem<'a>,
-    bills: Vec<Bill>,
+    bills: Vec<Bill<'p>>,
     /// Hours of the longest component, in nanoseconds.
     pub longest: Ratio,
     /// No window changes the price at any site used.
@@ -92,15 +91,15 @@ impl<'p, 'a> Compute<'p, 'a> {
         let zero = Ratio::from_integer(0);
         let mut compute = Self { problem, bills: Vec::new(), longest: zero, flat: true, sites: Vec::new() };
         for (part, list) in problem.parts.iter().zip(placed) {
-            let hours = list.iter().map(|(s, _)| part.stands[*s].hours).max()?;
+            let hours = list.iter().map(|(s, _)| part.hours(*s)).max()?;
             compute.longest = compute.longest.max(hours);
             for (stand, replicas) in list {
-                let stand = &part.stands[*stand];
-                let price = stand.price.checked_mul(&Ratio::from_integer(i128::from(*replicas)))?;
-                let tariff = problem.tariff(stand.site);
-                compute.flat &= tariff.borrow().is_flat();
-                compute.sites.push(stand.site);
-                compute.bills.push(Bill { site: stand.site, tariff, price, hours });
+                let price = part.price(*stand)?.checked_mul(&Ratio::from_integer(i128::from(*replicas)))?;
+                let site = part.stands[*stand].site;
+                let meter = problem.meter(site);
+                compute.flat &= meter.is_flat();
+                compute.sites.push(site);
+                compute.bills.push(Bill { site, meter, price, hours });
             }
         }
         compute.sites.sort_unstable();
@@ -136,7 +135,7 @@ impl<'p, 'a> Compute<'p, 'a> {
         let length = self.longest.checked_add(&carried.outbound)?;
         if let Some(window) = &p.window {
             let all = length.checked_add(&carried.inbound)?;
-            let begin = window.borrow_mut().first_opening(&all, OUTLOOK)?;
+            let begin = Meter::new(window, p.request.submit).first_opening(&all, OUTLOOK)?;
             return self.at(&Ratio::from_integer(begin).checked_add(&carried.inbound)?, carried);
         }
         let mut best = self.at(&carried.inbound, carried);
@@ -144,11 +143,11 @@ impl<'p, 'a> Compute<'p, 'a> {
             let mut last = deadline.checked_sub(&length)?;
             // where every day is like the one before, a later edge has an earlier twin that costs the same
             let end = deadline.ceil().to_integer();
-            if self.sites.iter().all(|s| p.tariff(*s).borrow().daily_until(end)) {
+            if self.sites.iter().all(|s| p.meter(*s).daily_until(end)) {
                 last = last.min(carried.inbound.checked_add(&Ratio::from_integer(24 * HOUR))?);
             }
             let mut edges: Vec<i128> =
-                self.sites.iter().flat_map(|s| p.tariff(*s).borrow_mut().edges(&carried.inbound, &last)).collect();
+                self.sites.iter().flat_map(|s| p.meter(*s).edges(&carried.inbound, &last)).collect();
             edges.sort_unstable();
             edges.dedup();
             for edge in edges.into_iter().take(EDGES) {
@@ -178,7 +177,7 @@ impl<'p, 'a> Compute<'p, 'a> {
         }
         let mut compute = zero;
         for bill in &self.bills {
-            let factored = bill.tariff.borrow_mut().integral(start, &bill.hours)?;
+            let factored = bill.meter.integral(start, &bill.hours)?;
             compute = compute.checked_add(&bill.price.checked_mul(&factored)?)?;
         }
         compute = compute.checked_div(&Ratio::from_integer(HOUR))?;

@@ -3,10 +3,11 @@
 use crate::{
     answer, counterfactual,
     network::Network,
+    planner::Planner,
     policy::{Policy, Request},
     problem::{Problem, Relax},
     refusal::{self, Question, Relaxed},
-    room, search, verdict,
+    search, verdict,
 };
 use rhumb_federation::View;
 use rhumb_model::{Change, Order, Plan, Reason, ReasonKind, Refusal, Verdict, quantity::Bandwidth, state::SiteState};
@@ -73,8 +74,17 @@ pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &
 
 /// Adds what the decision says of every site, and for a refusal what would make the order fit.
 pub fn explain(view: &View, request: &Request, policy: &Policy, decision: Decision) -> Decision {
-    let net = Network::new(view);
-    let sites = verdict::verdicts(view, &net, request, policy, &decision);
+    explain_on(view, &Network::new(view), request, policy, decision)
+}
+
+pub(crate) fn explain_on(
+    view: &View,
+    net: &Network,
+    request: &Request,
+    policy: &Policy,
+    decision: Decision,
+) -> Decision {
+    let sites = verdict::verdicts(view, net, request, policy, &decision);
     let would_fit_if = match &decision.outcome {
         Ok(_) => Vec::new(),
         Err(_) => counterfactual::changes(view, request, policy),
@@ -122,42 +132,9 @@ pub enum ApplyError {
 
 /// The view less what the plan takes: devices while it runs, and on each link the most it holds in any phase.
 pub fn apply(view: &View, plan: &Plan, order: &Order) -> Result<View, ApplyError> {
-    let mut next = view.clone();
-    for index in 0..next.sites.len() {
-        let name = next.sites[index].site.name.clone();
-        let mut wants = Vec::new();
-        for placed in &plan.components {
-            let here: Vec<_> =
-                placed.assignments.iter().filter(|a| a.site == name).map(|a| (a.model.as_ref(), a.replicas)).collect();
-            if here.is_empty() {
-                continue;
-            }
-            let component = order
-                .component(&placed.name)
-                .ok_or_else(|| ApplyError::Unknown { kind: "component", name: placed.name.to_string() })?;
-            wants.push(room::Want { component, replicas: here });
-        }
-        if !wants.is_empty() {
-            let left =
-                room::pack(&next.sites[index].nodes, &wants).ok_or_else(|| ApplyError::Nodes(name.to_string()))?;
-            next.sites[index].nodes = left;
-        }
-    }
-    for assignment in plan.components.iter().flat_map(|c| &c.assignments) {
-        if !view.sites.iter().any(|s| s.site.name == assignment.site) {
-            return Err(ApplyError::Unknown { kind: "site", name: assignment.site.to_string() });
-        }
-    }
-    for (id, needed) in held(plan, order) {
-        let unknown = || ApplyError::Unknown { kind: "link", name: id.to_string() };
-        let link = view.links.get(&id).and_then(|e| next.graph.edge_weight_mut(*e)).ok_or_else(unknown)?;
-        link.free = link.free.checked_sub(needed).ok_or_else(|| ApplyError::Link {
-            link: id.to_string(),
-            needed,
-            free: link.free,
-        })?;
-    }
-    Ok(next)
+    let mut planner = Planner::new(view.clone());
+    planner.apply(plan, order)?;
+    Ok(planner.into_view())
 }
 
 /// The most that a plan holds on each link in any of its three phases.

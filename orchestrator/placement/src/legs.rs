@@ -140,8 +140,8 @@ fn steps(problem: &Problem, stream: &Stream) -> Vec<u64> {
     if problem.relax.bandwidth {
         return Vec::new();
     }
-    let carried = |step: &u64| (u128::from(*step) * u128::from(demand) / u128::from(rate)) as u64;
-    let below = problem.net.steps().iter().filter(|s| **s < rate);
+    let carried = |step: u64| (u128::from(step) * u128::from(demand) / u128::from(rate)) as u64;
+    let below = problem.net.steps_below(rate);
     let mut steps: Vec<u64> = below.map(carried).filter(|d| *d > 0).collect();
     steps.dedup();
     // the widest links first: a finer split is tried only while there is room for more ways

@@ -1,12 +1,19 @@
 //! The view's links by dense ordinal, in the order of their ids, with prices as integers of one scale.
 //!
-//! The input order of links and points has no trace here: an edge's ordinal is the rank of its id.
+//! The input order of links and points has no trace here: an edge's ordinal is the rank of its id. A network outlives
+//! one decision: what is free on a link, its delay and its age change in place, and what was worked out before is kept
+//! where the change does not touch it.
 
-use crate::path::{Ask, Tree};
+use crate::{
+    index::Index,
+    mask::{Mask, Masks, Signature},
+    path::{Ask, Tree},
+    trees::Trees,
+};
 use num_traits::{CheckedMul, ToPrimitive};
 use rhumb_federation::View;
 use rhumb_model::ratio::Ratio;
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
 /// A directed link.
 #[derive(Debug, Clone)]
@@ -30,23 +37,18 @@ pub(crate) struct Edge {
 pub(crate) struct Network {
     pub edges: Vec<Edge>,
     pub scale: i128,
+    pub index: Index,
     leaving: Lists,
     entering: Lists,
-    /// Every distinct free capacity, ascending: a rate belongs to the class of the first that carries it.
-    steps: Vec<u64>,
-    masks: RefCell<Vec<Rc<[bool]>>>,
-    trees: RefCell<HashMap<TreeKey, Rc<Tree>>>,
+    /// Ordinal by index in the view's graph; `u32::MAX` where the link is not used.
+    ordinals: Vec<u32>,
+    /// How many edges have each free capacity: a rate belongs to the class of the first that carries it.
+    steps: BTreeMap<u64, u32>,
+    /// The greatest delay of one link that there has been.
+    slowest: u64,
+    masks: RefCell<Masks>,
+    trees: RefCell<Trees>,
 }
-
-/// A set of allowed links, by edge ordinal; equal sets have one number.
-#[derive(Debug, Clone)]
-pub(crate) struct Mask {
-    number: usize,
-    pub allowed: Rc<[bool]>,
-}
-
-/// A tree's question: mask, roots, walk, price, class of free capacity.
-type TreeKey = (usize, Rc<[u32]>, Direction, Price, u64);
 
 /// Edge ordinals by point.
 #[derive(Debug)]
@@ -108,6 +110,7 @@ impl Network {
             }
         }
         let mut edges = Vec::with_capacity(view.links.len());
+        let mut ordinals = vec![u32::MAX; view.graph.edge_count()];
         for index in view.links.values() {
             let (Some(link), Some((from, to))) = (view.graph.edge_weight(*index), view.graph.edge_endpoints(*index))
             else {
@@ -118,6 +121,7 @@ impl Network {
             else {
                 continue;
             };
+            ordinals[index.index()] = edges.len() as u32;
             edges.push(Edge {
                 from: from.index() as u32,
                 to: to.index() as u32,
@@ -131,31 +135,69 @@ impl Network {
         let points = view.graph.node_count();
         let leaving = Lists::new(points, edges.iter().map(|e| e.from));
         let entering = Lists::new(points, edges.iter().map(|e| e.to));
-        let mut steps: Vec<u64> = edges.iter().map(|e| e.free).collect();
-        steps.sort_unstable();
-        steps.dedup();
-        Self { edges, scale, leaving, entering, steps, masks: RefCell::default(), trees: RefCell::default() }
-    }
-
-    pub fn mask(&self, allowed: Vec<bool>) -> Mask {
-        let mut masks = self.masks.borrow_mut();
-        let number = masks.iter().position(|m| **m == *allowed).unwrap_or(masks.len());
-        if number == masks.len() {
-            masks.push(allowed.into());
+        let mut steps = BTreeMap::new();
+        for edge in &edges {
+            *steps.entry(edge.free).or_insert(0) += 1;
         }
-        Mask { number, allowed: Rc::clone(&masks[number]) }
+        let slowest = edges.iter().map(|e| e.latency).max().unwrap_or(0);
+        let trees = RefCell::new(Trees::new(points));
+        let (masks, index) = (RefCell::default(), Index::new(view));
+        Self { edges, scale, index, leaving, entering, ordinals, steps, slowest, masks, trees }
     }
 
-    /// Distances of all points to `roots`, kept as long as the network.
-    pub fn tree(&self, mask: &Mask, ask: &Ask, roots: &Rc<[u32]>) -> Rc<Tree> {
-        let key = (mask.number, Rc::clone(roots), ask.walk, ask.price, ask.kbps);
-        let mut trees = self.trees.borrow_mut();
-        Rc::clone(trees.entry(key).or_insert_with(|| Rc::new(Tree::new(self, ask, roots))))
+    /// The links that a signature allows, worked out once.
+    pub fn mask(&self, view: &View, signature: Signature) -> Mask {
+        self.masks.borrow_mut().of(view, &self.edges, signature)
     }
 
-    /// Every distinct free capacity, ascending, in kbit/s.
-    pub fn steps(&self) -> &[u64] {
-        &self.steps
+    /// Distances of all points to `roots` over links that carry the ask's rate rounded down to a power of two: never
+    /// more than those over links that carry the rate itself. Kept as long as the network.
+    pub fn tree(&self, mask: &Mask, ask: &Ask, roots: &[u32]) -> Arc<Tree> {
+        self.trees.borrow_mut().of(self, mask, ask, roots)
+    }
+
+    /// What is free on the link of this index in the view's graph has changed.
+    pub fn set_free(&mut self, index: usize, kbps: u64) {
+        let Some(edge) = self.ordinal(index) else { return };
+        let old = std::mem::replace(&mut self.edges[edge as usize].free, kbps);
+        if old == kbps {
+            return;
+        }
+        *self.steps.entry(kbps).or_insert(0) += 1;
+        if let Some(count) = self.steps.get_mut(&old) {
+            *count -= 1;
+            if *count == 0 {
+                self.steps.remove(&old);
+            }
+        }
+        self.trees.get_mut().free_changed(edge, old, kbps);
+    }
+
+    /// Delay or age of the link of this index in the view's graph have changed.
+    pub fn set_figures(&mut self, view: &View, index: usize) {
+        let Some(ordinal) = self.ordinal(index) else { return };
+        let edge = &mut self.edges[ordinal as usize];
+        let Some(link) = view.graph.raw_edges().get(index) else { return };
+        let latency = link.weight.latency.micros();
+        self.slowest = self.slowest.max(latency);
+        if std::mem::replace(&mut edge.latency, latency) != latency {
+            self.trees.get_mut().latency_changed();
+        }
+        self.masks.get_mut().changed(view, edge, ordinal);
+    }
+
+    fn ordinal(&self, index: usize) -> Option<u32> {
+        self.ordinals.get(index).copied().filter(|o| *o != u32::MAX)
+    }
+
+    /// Every distinct free capacity below a rate, ascending, in kbit/s.
+    pub fn steps_below(&self, kbps: u64) -> impl Iterator<Item = u64> {
+        self.steps.range(..kbps).map(|(step, _)| *step)
+    }
+
+    /// No loop-free path takes longer, in microseconds.
+    pub fn slowest(&self) -> u64 {
+        self.slowest.saturating_mul(self.points() as u64)
     }
 
     pub fn points(&self) -> usize {
@@ -184,7 +226,7 @@ impl Network {
         if kbps == 0 {
             return Some(0);
         }
-        self.steps.get(self.steps.partition_point(|step| *step < kbps)).copied()
+        self.steps.range(kbps..).next().map(|(step, _)| *step)
     }
 }
 

@@ -6,10 +6,9 @@
 
 use crate::network::{Direction, Network, Price};
 use std::{
-    cell::OnceCell,
     cmp::{Ordering, Reverse},
     collections::BinaryHeap,
-    rc::Rc,
+    sync::{Arc, OnceLock},
 };
 
 /// What a leg asks of every link.
@@ -33,60 +32,117 @@ impl Ask<'_> {
 /// Distance of every point to the nearest root, walking as the ask says.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// (price, links) of the cheapest way, fewest links on a tie.
-    pub cheapest: Vec<Option<(i64, u32)>>,
-    quickest: OnceCell<Vec<Option<u64>>>,
-    roots: Rc<[u32]>,
+    cheapest: OnceLock<Arc<[Near]>>,
+    quickest: OnceLock<Arc<[u64]>>,
+    roots: Box<[u32]>,
+    /// What the links of the tree carry: at most what those that use it ask.
+    kbps: u64,
 }
 
+/// (price, links) of the cheapest way, fewest links on a tie; `FAR`: none.
+type Near = (i64, u32);
+
+const FAR: Near = (i64::MAX, u32::MAX);
+
 impl Tree {
-    pub fn new(net: &Network, ask: &Ask, roots: &Rc<[u32]>) -> Self {
-        let zero = roots.iter().map(|r| (*r, (0_i64, 0_u32)));
-        let cheapest = distances(net, ask, zero, |(cost, links), edge| {
-            Some((cost.checked_add(ask.price.of(&net.edges[edge as usize]))?, links + 1))
-        });
-        Self { cheapest, quickest: OnceCell::new(), roots: Rc::clone(roots) }
+    /// Distances are worked out when they are first asked for.
+    pub fn new(ask: &Ask, roots: &[u32]) -> Self {
+        Self { cheapest: OnceLock::new(), quickest: OnceLock::new(), roots: roots.into(), kbps: ask.kbps }
     }
 
-    /// Latency of the quickest way from `point`, in microseconds; `ask` is the one that the tree was made with.
-    pub fn quickest(&self, net: &Network, ask: &Ask, point: u32) -> Option<u64> {
-        let all = self.quickest.get_or_init(|| {
+    /// The same tree where only delays have changed.
+    pub fn without_latencies(&self) -> Self {
+        let roots = self.roots.clone();
+        Self { cheapest: self.cheapest.clone(), quickest: OnceLock::new(), roots, kbps: self.kbps }
+    }
+
+    fn nearest(&self, net: &Network, ask: &Ask) -> &[Near] {
+        self.cheapest.get_or_init(|| {
+            let ask = Ask { kbps: self.kbps, ..*ask };
+            let zero = self.roots.iter().map(|r| (*r, (0_i64, 0_u32)));
+            let near = distances(net, &ask, zero, FAR, |(cost, links), edge| {
+                Some((cost.checked_add(ask.price.of(&net.edges[edge as usize]))?, links + 1))
+            });
+            near.into()
+        })
+    }
+
+    fn latencies(&self, net: &Network, ask: &Ask) -> &[u64] {
+        self.quickest.get_or_init(|| {
+            let ask = Ask { kbps: self.kbps, ..*ask };
             let zero = self.roots.iter().map(|r| (*r, 0_u64));
-            distances(net, ask, zero, |latency, edge| latency.checked_add(net.edges[edge as usize].latency))
+            distances(net, &ask, zero, u64::MAX, |latency, edge| latency.checked_add(net.edges[edge as usize].latency))
+                .into()
+        })
+    }
+
+    /// (price, links) of the cheapest way from `point`; `ask` is the one that the tree was made with, but for its rate.
+    pub fn cheapest(&self, net: &Network, ask: &Ask, point: u32) -> Option<(i64, u32)> {
+        let near = self.nearest(net, ask)[point as usize];
+        (near != FAR).then_some(near)
+    }
+
+    /// Latency of the quickest way from `point`, in microseconds.
+    pub fn quickest(&self, net: &Network, ask: &Ask, point: u32) -> Option<u64> {
+        let latency = self.latencies(net, ask)[point as usize];
+        (latency != u64::MAX).then_some(latency)
+    }
+
+    /// Whether a link that came or went changes what is known; `ask` has the rate of the tree.
+    pub fn touched(&self, net: &Network, ask: &Ask, edge: u32, came: bool) -> bool {
+        if !ask.allowed[edge as usize] {
+            return false;
+        }
+        let e = &net.edges[edge as usize];
+        let (near, far) = match ask.walk {
+            Direction::Along => (e.to as usize, e.from as usize),
+            Direction::Against => (e.from as usize, e.to as usize),
+        };
+        // a way over the link that is as short as the one known: it is that way, if the link went
+        let cost = self.cheapest.get().is_some_and(|all| {
+            let over = all[near].0.checked_add(ask.price.of(e)).map(|cost| (cost, all[near].1.saturating_add(1)));
+            all[near] != FAR && over.is_some_and(|over| if came { over < all[far] } else { over <= all[far] })
         });
-        all[point as usize]
+        cost || self.quickest.get().is_some_and(|all| {
+            let over = all[near].checked_add(e.latency);
+            over.is_some_and(|over| if came { over < all[far] } else { over <= all[far] })
+        })
     }
 
     fn is_root(&self, point: u32) -> bool {
-        self.cheapest[point as usize].is_some_and(|(_, links)| links == 0)
+        self.roots.contains(&point)
     }
 }
 
-/// For every point the least of: a root's own cost, and the way to it at `weight` for each unit of price.
-pub(crate) fn potential(net: &Network, ask: &Ask, roots: &[(u32, i128)], weight: i128) -> Vec<Option<i128>> {
-    distances(net, ask, roots.iter().copied(), |cost, edge| {
-        cost.checked_add(i128::from(ask.price.of(&net.edges[edge as usize])).checked_mul(weight)?)
+/// For every point the least of: a root's own cost, and the way to it at `weight` for a unit of price, shifted up by 32
+/// bits and rounded down link by link. `i64::MAX`: no way.
+pub(crate) fn potential(net: &Network, ask: &Ask, roots: &[(u32, i64)], weight: u64) -> Vec<i64> {
+    distances(net, ask, roots.iter().copied(), i64::MAX, |cost, edge| {
+        let price = u128::from(ask.price.of(&net.edges[edge as usize]) as u64);
+        cost.checked_add(i64::try_from((price * u128::from(weight)) >> 32).ok()?)
     })
 }
 
-/// Dijkstra from the roots and their first distances, against the walk. A sum that overflows is no path.
+/// Dijkstra from the roots and their first distances, against the walk; `far` is what no way has. A sum that overflows is
+/// no path.
 fn distances<D: Copy + Ord>(
     net: &Network,
     ask: &Ask,
     roots: impl Iterator<Item = (u32, D)>,
+    far: D,
     add: impl Fn(D, u32) -> Option<D>,
-) -> Vec<Option<D>> {
-    let mut best: Vec<Option<D>> = vec![None; net.points()];
+) -> Vec<D> {
+    let mut best: Vec<D> = vec![far; net.points()];
     let mut heap = BinaryHeap::new();
     for (root, first) in roots {
-        if best[root as usize].is_none_or(|known| first < known) {
-            best[root as usize] = Some(first);
+        if first < best[root as usize] {
+            best[root as usize] = first;
             heap.push(Reverse((first, root)));
         }
     }
     let back = ask.walk.reverse();
     while let Some(Reverse((distance, point))) = heap.pop() {
-        if best[point as usize] != Some(distance) {
+        if best[point as usize] != distance {
             continue;
         }
         for &edge in net.on_from(point, back) {
@@ -95,9 +151,9 @@ fn distances<D: Copy + Ord>(
             }
             let next = net.end(edge, back) as usize;
             if let Some(d) = add(distance, edge)
-                && best[next].is_none_or(|known| d < known)
+                && d < best[next]
             {
-                best[next] = Some(d);
+                best[next] = d;
                 heap.push(Reverse((d, next as u32)));
             }
         }
@@ -247,7 +303,7 @@ impl Search<'_> {
 
     /// (cost of the whole path, links that remain) at the least; `None`: no way on ends well within the limit.
     fn estimate(&self, point: u32, limit: u64, cost: i64, latency: u64) -> Option<(i64, u32)> {
-        let (cost_left, links_left) = self.tree.cheapest[point as usize]?;
+        let (cost_left, links_left) = self.tree.cheapest(self.net, self.ask, point)?;
         let estimate = cost.checked_add(cost_left)?;
         latency.checked_add(self.left(point)?).filter(|l| *l <= limit)?;
         Some((estimate, links_left))

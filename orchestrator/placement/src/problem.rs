@@ -1,13 +1,16 @@
 //! The order and the view by dense ordinal: what one search works on.
 
 use crate::{
-    bound::Bounds,
-    network::{Direction, Mask, Network, Price},
+    field::Field,
+    mask::Mask,
+    network::{Direction, Network, Price},
     path::{Ask, Tree},
     policy::{Policy, Request},
-    stand::{self, Stand},
+    room,
+    stand::{self, Kind, Stand},
+    starts::Starts,
     streams,
-    window::Tariff,
+    window::{Meter, Tariff},
 };
 use num_traits::CheckedDiv;
 use rhumb_federation::View;
@@ -18,9 +21,10 @@ use rhumb_model::{
     ratio::Ratio,
 };
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::HashMap,
     rc::Rc,
+    sync::Arc,
 };
 
 /// Nanoseconds in an hour: all times are exact nanoseconds since submission.
@@ -52,13 +56,61 @@ pub(crate) struct Part<'a> {
     /// Fewest and most replicas worth trying.
     pub fewest: u32,
     pub most: u32,
-    /// Where it can stand, by site and model.
+    /// Where it may stand, by site and model; some may turn out to have no room.
     pub stands: Vec<Stand<'a>>,
+    kinds: Vec<Kind>,
+    rooms: Vec<Cell<u32>>,
+    view: &'a View,
+    relax: Relax,
     /// Thousandths of requests per second: asked of it by all regions, and served by one replica.
     pub demand: u64,
     pub serves: u64,
     pub one_site: bool,
     pub spread_site: bool,
+}
+
+/// A room that nobody has asked for yet.
+const UNKNOWN: u32 = u32::MAX;
+
+impl<'a> Part<'a> {
+    /// The most replicas that fit a stand when nothing else of the order stands there.
+    pub fn room(&self, stand: usize) -> u32 {
+        let cell = &self.rooms[stand];
+        if cell.get() == UNKNOWN {
+            let Stand { site, model, .. } = self.stands[stand];
+            let nodes = stand::nodes(&self.view.sites[site], self.relax);
+            let limit = self.most.clamp(1, UNKNOWN - 1);
+            let priced = self.price(stand).is_some();
+            cell.set(if priced { room::most(self.component, model, nodes, limit) } else { 0 });
+        }
+        cell.get()
+    }
+
+    /// Whether there is room for a replica anywhere.
+    pub fn stands_somewhere(&self) -> bool {
+        (0..self.stands.len()).any(|stand| self.room(stand) > 0)
+    }
+
+    /// Nanoseconds that the work takes at a stand.
+    pub fn hours(&self, stand: usize) -> Ratio {
+        self.kinds[usize::from(self.stands[stand].kind)].hours
+    }
+
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// Of one replica, in micro-units per hour at factor 1.
+    pub fn price(&self, stand: usize) -> Option<Ratio> {
+        let Stand { site, model, kind, .. } = self.stands[stand];
+        let model = model.map(|model| (model, &self.kinds[usize::from(kind)]));
+        stand::price(self.view, &self.view.sites[site], &self.component.need, model)
+    }
+
+    /// All replicas stand at one site.
+    pub fn undivided(&self) -> bool {
+        self.most == 1 || self.one_site
+    }
 }
 
 /// One end of a flow.
@@ -111,7 +163,7 @@ impl Stream {
 }
 
 /// A tariff, by its address, and a length in nanoseconds.
-type Stretch = (*const RefCell<Tariff>, Ratio);
+type Stretch = (usize, Ratio);
 
 pub(crate) struct Problem<'a> {
     pub view: &'a View,
@@ -130,12 +182,11 @@ pub(crate) struct Problem<'a> {
     pub budget: Option<Ratio>,
     /// Openings of the order's own window have factor 0 here.
     pub window: Option<RefCell<Tariff>>,
-    /// Tariffs of sites with windows, equal ones shared, by site.
-    tariffs: Vec<Rc<RefCell<Tariff>>>,
+    starts: OnceCell<Starts>,
     /// Least integral of the factor, by tariff and hours.
     least: RefCell<HashMap<Stretch, Option<Ratio>>>,
     /// By replicas of each component.
-    bounds: RefCell<HashMap<Vec<u32>, Option<Bounds>>>,
+    fields: RefCell<HashMap<Vec<u32>, Option<Rc<Field>>>>,
     /// Links allowed for a plain and for an encrypted flow.
     allowed: [OnceCell<Mask>; 2],
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
@@ -180,7 +231,7 @@ impl<'a> Problem<'a> {
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        let parts = (0..order.components.len()).map(|i| part(view, request, relax, i)).collect();
+        let parts = (0..order.components.len()).map(|i| part(view, net, request, relax, i)).collect();
         Ok(Self {
             view,
             net,
@@ -194,9 +245,9 @@ impl<'a> Problem<'a> {
             late,
             budget,
             window,
-            tariffs: tariffs(view, request.submit),
+            starts: OnceCell::new(),
             least: RefCell::default(),
-            bounds: RefCell::default(),
+            fields: RefCell::default(),
             allowed: Default::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
         })
@@ -211,7 +262,7 @@ impl<'a> Problem<'a> {
         let parts = if stands(relax) == stands(self.relax) {
             self.parts.clone()
         } else {
-            (0..order.components.len()).map(|i| part(self.view, self.request, relax, i)).collect()
+            (0..order.components.len()).map(|i| part(self.view, self.net, self.request, relax, i)).collect()
         };
         let money = |amount: Option<Amount>| amount?.micros_in(self.view.currency, &self.view.rates).ok();
         let submit = self.request.submit;
@@ -227,9 +278,9 @@ impl<'a> Problem<'a> {
             deadline: terms.deadline.filter(|_| !relax.deadline).map(since),
             budget: money(terms.budget).filter(|_| !relax.budget),
             window: terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, submit))),
-            tariffs: self.tariffs.clone(),
+            starts: OnceCell::new(),
             least: RefCell::default(),
-            bounds: RefCell::default(),
+            fields: RefCell::default(),
             allowed: Default::default(),
             rungs: self.rungs.clone(),
             ..*self
@@ -249,38 +300,38 @@ impl<'a> Problem<'a> {
     }
 
     /// The price windows of a site.
-    pub fn tariff(&self, site: usize) -> Rc<RefCell<Tariff>> {
-        Rc::clone(&self.tariffs[site])
+    pub fn meter(&self, site: usize) -> Meter<'a> {
+        Meter::new(self.net.index.tariff(site), self.request.submit)
+    }
+
+    /// The instants at which the order may start.
+    pub fn starts(&self) -> &Starts {
+        self.starts.get_or_init(|| Starts::new(self))
     }
 
     /// No run of this length at the site has a lower integral of the price factor; exact where the start is known.
     pub fn least(&self, site: usize, length: &Ratio) -> Option<Ratio> {
-        let tariff = &self.tariffs[site];
-        if tariff.borrow().is_flat() {
-            return tariff.borrow_mut().least(length);
+        let meter = self.meter(site);
+        if meter.is_flat() {
+            return meter.integral(&Ratio::from_integer(0), length);
         }
-        let key = (Rc::as_ptr(tariff), *length);
+        let key = (meter.key(), *length);
         if let Some(known) = self.least.borrow().get(&key) {
             return *known;
         }
-        let terms = &self.request.order.terms;
-        let staged = self.streams.iter().any(|s| s.span == Span::Inbound);
-        let waits = self.window.is_some() || (self.deadline.is_some() && terms.value_per_hour.is_none());
-        let mut tariff = tariff.borrow_mut();
-        let least =
-            if staged || waits { tariff.least(length) } else { tariff.integral(&Ratio::from_integer(0), length) };
+        let least = self.starts().least(meter, length);
         self.least.borrow_mut().insert(key, least);
         least
     }
 
-    /// The bounds of all stands for so many replicas of each component, worked out once.
-    pub fn bounds(&self, totals: &[u32]) -> Option<Bounds> {
-        if let Some(known) = self.bounds.borrow().get(totals) {
+    /// The bounds of all stands for so many replicas of each component, worked out once. `None`: there is no plan.
+    pub fn field(&self, totals: &[u32]) -> Option<Rc<Field>> {
+        if let Some(known) = self.fields.borrow().get(totals) {
             return known.clone();
         }
-        let bounds = Bounds::new(self, totals);
-        self.bounds.borrow_mut().insert(totals.to_vec(), bounds.clone());
-        bounds
+        let field = Field::new(self, totals).map(Rc::new);
+        self.fields.borrow_mut().insert(totals.to_vec(), field.clone());
+        field
     }
 
     /// What a stream at `kbps` asks of links. `None`: no link carries that rate.
@@ -290,11 +341,12 @@ impl<'a> Problem<'a> {
     }
 
     fn mask(&self, encrypted: bool) -> &Mask {
-        self.allowed[usize::from(encrypted)].get_or_init(|| self.net.mask(streams::allowed(self, encrypted)))
+        self.allowed[usize::from(encrypted)]
+            .get_or_init(|| self.net.mask(self.view, streams::signature(self, encrypted)))
     }
 
-    /// Distances of all points to `roots`, kept for the whole view.
-    pub fn tree(&self, stream: &Stream, ask: &Ask, roots: &Rc<[u32]>) -> Rc<Tree> {
+    /// Distances of all points to `roots`, or less: a guide to the way there, kept from one decision to the next.
+    pub fn tree(&self, stream: &Stream, ask: &Ask, roots: &[u32]) -> Arc<Tree> {
         self.net.tree(self.mask(stream.encrypted), ask, roots)
     }
 }
@@ -316,7 +368,7 @@ fn demand_of(order: &rhumb_model::Order, index: usize) -> u64 {
     order.flows.iter().filter(|f| to(&f.to)).filter_map(|f| f.demand).map(rhumb_model::Demand::millirps).sum()
 }
 
-fn part<'a>(view: &'a View, request: Request<'a>, relax: Relax, index: usize) -> Part<'a> {
+fn part<'a>(view: &'a View, net: &'a Network, request: Request<'a>, relax: Relax, index: usize) -> Part<'a> {
     let demand = demand_of(request.order, index);
     let component = &request.order.components[index];
     let serves = component.service.as_ref().map_or(0, |s| s.serves.millirps());
@@ -324,37 +376,19 @@ fn part<'a>(view: &'a View, request: Request<'a>, relax: Relax, index: usize) ->
     let fewest = component.replicas.min.max(served);
     let most = component.replicas.max;
     let interconnect = component.need.accelerators.as_ref().map(|a| a.interconnect);
-    let stands = stand::stands(view, request, relax, component, most.max(1));
+    let (kinds, stands) = stand::stands(view, &net.index, request, relax, component);
     Part {
         component,
         fewest,
         most,
+        rooms: vec![Cell::new(UNKNOWN); stands.len()],
         stands,
+        kinds,
+        view,
+        relax,
         demand,
         serves,
         one_site: matches!(interconnect, Some(Interconnect::Site | Interconnect::Rack | Interconnect::NvlDomain)),
         spread_site: component.place.spread == Some(Spread::Site),
     }
 }
-
-/// The sites' tariffs; sites with the same windows share one.
-fn tariffs(view: &View, submit: jiff::Timestamp) -> Vec<Rc<RefCell<Tariff>>> {
-    let mut known: Vec<(&[rhumb_model::price::PriceWindow], Rc<RefCell<Tariff>>)> = Vec::new();
-    let tariff = |site: &'_ rhumb_federation::ViewSite| -> Rc<RefCell<Tariff>> {
-        Rc::new(RefCell::new(Tariff::new(&site.site.prices, submit)))
-    };
-    let mut list = Vec::with_capacity(view.sites.len());
-    for site in &view.sites {
-        let windows = site.site.prices.windows.as_slice();
-        let same = known.iter().take(SHARED).find(|(w, _)| *w == windows).map(|(_, t)| Rc::clone(t));
-        list.push(same.unwrap_or_else(|| {
-            let new = tariff(site);
-            known.push((windows, Rc::clone(&new)));
-            new
-        }));
-    }
-    list
-}
-
-/// Different tariffs that are compared with, at most: beyond that comparing costs more than it saves.
-const SHARED: usize = 32;

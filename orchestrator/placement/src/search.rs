@@ -5,7 +5,8 @@
 //! budget of nodes ends, what was left unexplored gives the lower bound that is reported.
 
 use crate::{
-    bound::{self, Bounded, Bounds},
+    bound::{self, Bounded},
+    field::{Field, GRAINS},
     problem::{Place, Problem, Span},
     room::{self, Want},
     settle::{self, Best, Placed, Solution},
@@ -54,9 +55,9 @@ pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
             None => vec![None],
             Some(site) => (0..problem.parts.len()).map(|part| Some((part, site))).collect(),
         };
-        for force in forced {
-            if let Some(mut search) = Search::new(problem, &totals, force) {
-                search.part(0, &mut best);
+        if let Some(field) = problem.field(&totals) {
+            for force in forced {
+                narrowing(problem, &field, &totals, force, &mut best);
             }
         }
         if best.solution.is_some() || best.nodes_left == 0 {
@@ -69,6 +70,42 @@ pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
         (t, o) => t.or(o),
     };
     Outcome { solution: best.solution, lower_bound, opened: best.opened, complete: best.open.is_none() }
+}
+
+/// Stands of each component in the first round.
+const FEW: usize = 6;
+
+/// Searches among the few most promising stands, then among all that can still be as cheap as the best plan found.
+fn narrowing(problem: &Problem, field: &Field, totals: &[u32], force: Option<(usize, usize)>, best: &mut Best) {
+    let mut few = FEW;
+    let mut tried: Vec<Vec<u32>> = Vec::new();
+    loop {
+        let all = |part: usize| field.parts[part].stand.len();
+        let limit = best.total();
+        let (lists, rest) = bound::shortlist(problem, field, totals, force, few, limit);
+        let stands: Vec<Vec<u32>> = lists.iter().map(|l| l.iter().map(|b| b.line).collect()).collect();
+        if tried != stands {
+            if let Some(mut search) = Search::new(problem, field, totals, force, lists) {
+                search.part(0, best);
+            }
+            if best.nodes_left == 0 && rest {
+                best.leave(field.least());
+            }
+            if best.nodes_left == 0 || (best.any && best.solution.is_some()) {
+                return;
+            }
+            tried = stands;
+        }
+        if !rest {
+            return;
+        }
+        // with a plan in hand all that may beat it are tried at once
+        few = if best.solution.is_some() || few >= (0..totals.len()).map(all).max().unwrap_or(0) {
+            usize::MAX
+        } else {
+            few.saturating_mul(8)
+        };
+    }
 }
 
 /// What the components placed so far cost at the least.
@@ -95,6 +132,8 @@ struct Search<'s, 'a> {
     later: Vec<i128>,
     later_bill: Vec<i128>,
     constant: i128,
+    /// The value of staging time is counted with the stands.
+    staged: bool,
     /// By part: (index into `stands`, replicas).
     chosen: Vec<Vec<(usize, u32)>>,
     /// By part that is being placed: the sum of those before it.
@@ -108,23 +147,26 @@ struct Search<'s, 'a> {
 type Tenants = (usize, Vec<(usize, usize, u32)>);
 
 impl<'s, 'a> Search<'s, 'a> {
-    fn new(problem: &'s Problem<'a>, totals: &'s [u32], force: Option<(usize, usize)>) -> Option<Self> {
-        let Bounds { mut stands, parent, constant } = problem.bounds(totals)?;
-        let mut shortest = Ratio::from_integer(0);
+    /// `stands`: by component, cheapest first; those at a forced site before all others.
+    fn new(
+        problem: &'s Problem<'a>,
+        field: &Field,
+        totals: &'s [u32],
+        force: Option<(usize, usize)>,
+        stands: Vec<Vec<Bounded>>,
+    ) -> Option<Self> {
         for (part, n) in totals.iter().enumerate() {
-            let list = &mut stands[part];
-            if let Some((_, site)) = force.filter(|(p, _)| *p == part) {
-                list.sort_by_key(|b| b.site != site);
-                if list.first().is_none_or(|b| b.site != site) {
-                    return None;
-                }
+            let list = &stands[part];
+            if force.is_some_and(|(p, site)| p == part && list.first().is_none_or(|b| b.site != site)) {
+                return None;
             }
             let room: u64 = list.iter().map(|b| u64::from(b.room)).sum();
             if room < u64::from(*n) {
                 return None;
             }
-            shortest = shortest.max(list.iter().map(|b| b.hours).min()?);
         }
+        let (parent, shortest, staged) = (field.parent.clone(), field.longest, field.staged);
+        let constant = field.constant.iter().map(|c| i128::from(c / GRAINS)).sum();
         let suffix = |of: fn(&Bounded) -> i128| -> Vec<Vec<i128>> {
             let least = |list: &Vec<Bounded>| {
                 let mut low: Vec<i128> = list.iter().map(of).collect();
@@ -145,7 +187,8 @@ impl<'s, 'a> Search<'s, 'a> {
             low_bill,
             later: vec![0; parts + 1],
             later_bill: vec![0; parts + 1],
-            constant: constant.iter().sum(),
+            constant,
+            staged,
             chosen: vec![Vec::new(); parts],
             sums: vec![Sum { each: 0, bill: 0, hours: shortest, inbound: 0 }],
             hanging: vec![0],
@@ -313,13 +356,11 @@ impl<'s, 'a> Search<'s, 'a> {
     /// What the current component adds to the sum of those before it; `None`: out of range.
     fn add(&self, part: usize, mut sum: Sum, of: impl Fn(&Bounded) -> i128) -> Option<Sum> {
         let list = &self.chosen[part];
-        for (i, (at, n)) in list.iter().enumerate() {
+        for (at, n) in list {
             let b = &self.stands[part][*at];
             let n = i128::from(*n);
-            let again = list[..i].iter().any(|(s, _)| self.stands[part][*s].site == b.site);
-            let once = if again { 0 } else { b.once };
-            sum.each = sum.each.checked_add(of(b).checked_mul(n)?)?.checked_add(once)?;
-            sum.bill = sum.bill.checked_add(b.bill.checked_mul(n)?)?.checked_add(once)?;
+            sum.each = sum.each.checked_add(of(b).checked_mul(n)?)?;
+            sum.bill = sum.bill.checked_add(b.bill.checked_mul(n)?)?;
             sum.hours = sum.hours.max(b.hours);
             sum.inbound = sum.inbound.max(b.inbound);
         }
@@ -398,6 +439,7 @@ impl<'s, 'a> Search<'s, 'a> {
         {
             return None;
         }
+        let held = if self.staged { sum.hours } else { held };
         let time = p.value.checked_mul(&held)?.floor().to_integer();
         [fill, hanging, self.later[later], time, self.constant].iter().try_fold(sum.each, |s, x| s.checked_add(*x))
     }

@@ -1,6 +1,7 @@
 //! Where a component can stand: sites and device models that pass every filter, with room, hours and price of a replica.
 
 use crate::{
+    index::Index,
     policy::Request,
     problem::{HOUR, Relax},
     room,
@@ -15,59 +16,93 @@ use rhumb_model::{
 };
 use std::collections::BTreeSet;
 
-/// A component on devices of one model at one site.
-#[derive(Debug, Clone)]
+/// A component on devices of one model at one site, for all that a glance can tell.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Stand<'a> {
     /// Index in the view.
     pub site: usize,
     pub model: Option<&'a ModelName>,
-    /// The most replicas that fit when nothing else of the order stands there.
-    pub room: u32,
-    /// Nanoseconds that the work takes here.
+    /// Index into the part's kinds.
+    pub kind: u16,
+    /// Of one replica, in micro-units per hour at factor 1 times `PRICE_FINE`, rounded down.
+    pub least: i64,
+}
+
+/// What holds of a component on one model wherever it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    /// Nanoseconds that the work takes.
     pub hours: Ratio,
-    /// Of one replica, in micro-units per hour at factor 1.
-    pub price: Ratio,
+    /// Devices that one replica pays for.
+    devices: Ratio,
 }
 
 /// A day: what a service is planned for when its order does not say.
 const HORIZON: i128 = 24 * HOUR;
 
+/// Stands that pass every filter but the one of their nodes: `room` tells how many replicas they take, if any.
 pub(crate) fn stands<'a>(
     view: &'a View,
+    index: &'a Index,
     request: Request<'a>,
     relax: Relax,
     component: &'a Component,
-    limit: u32,
-) -> Vec<Stand<'a>> {
+) -> (Vec<Kind>, Vec<Stand<'a>>) {
     let constraints = &request.order.constraints;
-    let mut stands = Vec::new();
-    for (index, site) in view.sites.iter().enumerate() {
-        if forbidden(site, constraints).is_some() || absent(site, relax) {
-            continue;
+    let bound = !(constraints.sites.is_empty()
+        && constraints.not_sites.is_empty()
+        && constraints.jurisdictions.is_empty()
+        && constraints.labels.is_empty());
+    let need = &component.need;
+    let (mut kinds, mut stands) = (Vec::new(), Vec::new());
+    let mut of_model: Vec<Option<(u16, &'a ModelName, i128, i128)>> = Vec::new();
+    match &need.accelerators {
+        None => {
+            let Some(hours) = hours(view, request, component, None) else { return (kinds, stands) };
+            kinds.push(Kind { hours, devices: Ratio::from_integer(0) });
         }
-        let mut add = |model: Option<&'a ModelName>| {
-            let room = room::most(component, model, nodes(site, relax), limit);
-            if room == 0 {
-                return;
+        Some(asked) => {
+            for model in &index.models {
+                let known = (accepts(asked, model) && rate(view, model, asked).is_some())
+                    .then(|| hours(view, request, component, Some(model)).zip(devices(view, asked, model)))
+                    .flatten();
+                of_model.push(known.map(|(hours, devices)| {
+                    kinds.push(Kind { hours, devices });
+                    ((kinds.len() - 1) as u16, model, *devices.numer(), *devices.denom())
+                }));
             }
-            let (Some(hours), Some(price)) =
-                (hours(view, request, component, model), price(view, site, &component.need, model))
-            else {
-                return;
-            };
-            stands.push(Stand { site: index, model, room, hours, price });
-        };
-        match &component.need.accelerators {
-            None => add(None),
-            Some(a) => models(view, site, a).for_each(|m| add(Some(m))),
         }
     }
-    stands
-}
-
-/// Models for sale at the site that the component accepts and that have a rate at its precision.
-fn models<'a>(view: &'a View, site: &'a ViewSite, asked: &'a Accelerators) -> impl Iterator<Item = &'a ModelName> {
-    site.site.prices.devices.keys().filter(move |m| accepts(asked, m) && rate(view, m, asked).is_some())
+    let (cpu, memory) = (need.cpu.milli(), need.memory.bytes());
+    for (site, lot) in index.sites.iter().enumerate() {
+        let most = if relax.capacity { lot.whole } else { lot.free };
+        let Some((per_core, per_gib)) = lot.prices else { continue };
+        if absent(lot.state, relax)
+            || most.cpu_milli < cpu
+            || most.memory < memory
+            || (bound && forbidden(&view.sites[site], constraints).is_some())
+        {
+            continue;
+        }
+        let host = i128::from(per_core) * i128::from(cpu) / 1000 + ((i128::from(per_gib) * i128::from(memory)) >> 30);
+        let Some(asked) = &need.accelerators else {
+            stands.extend(i64::try_from(host).ok().map(|least| Stand { site, model: None, kind: 0, least }));
+            continue;
+        };
+        for stall in index.stalls(site) {
+            let Some((kind, model, numer, denom)) = of_model[usize::from(stall.model)] else { continue };
+            let free = if relax.capacity { stall.whole } else { stall.free };
+            let may = match asked.count {
+                Some(count) if asked.share.is_none() => free >= count,
+                _ => free > 0 || (stall.shared && !relax.capacity),
+            };
+            let least = i128::from(stall.price).checked_mul(numer).map(|p| host + p / denom);
+            if may && let Some(least) = least.and_then(|l| i64::try_from(l).ok()) {
+                stands.push(Stand { site, model: Some(model), kind, least });
+            }
+        }
+    }
+    (kinds, stands)
 }
 
 fn accepts(asked: &Accelerators, model: &ModelName) -> bool {
@@ -98,7 +133,7 @@ pub(crate) fn hours(view: &View, request: Request, component: &Component, model:
 }
 
 /// Of one replica, in micro-units per hour at factor 1. `None`: not for sale, or out of range.
-pub(crate) fn price(view: &View, site: &ViewSite, need: &Need, model: Option<&ModelName>) -> Option<Ratio> {
+pub(crate) fn price(view: &View, site: &ViewSite, need: &Need, model: Option<(&ModelName, &Kind)>) -> Option<Ratio> {
     let prices = &site.site.prices;
     let zero = Ratio::from_integer(0);
     let micros = |amount: &rhumb_model::Amount| amount.micros_in(view.currency, &view.rates).ok();
@@ -108,9 +143,8 @@ pub(crate) fn price(view: &View, site: &ViewSite, need: &Need, model: Option<&Mo
     };
     let mut sum = part(&prices.cpu, Ratio::new(i128::from(need.cpu.milli()), 1000))?
         .checked_add(&part(&prices.memory_gib, Ratio::new(i128::from(need.memory.bytes()), 1 << 30))?)?;
-    if let (Some(asked), Some(model)) = (&need.accelerators, model) {
-        let quantity = devices(view, asked, model)?;
-        sum = sum.checked_add(&micros(prices.devices.get(model)?)?.checked_mul(&quantity)?)?;
+    if let Some((model, kind)) = model {
+        sum = sum.checked_add(&micros(prices.devices.get(model)?)?.checked_mul(&kind.devices)?)?;
     }
     Some(sum)
 }
@@ -148,8 +182,8 @@ pub(crate) fn nodes(site: &ViewSite, relax: Relax) -> &[FreeNodes] {
     if relax.capacity { &site.whole } else { &site.nodes }
 }
 
-fn absent(site: &ViewSite, relax: Relax) -> bool {
-    match site.site.state {
+fn absent(state: SiteState, relax: Relax) -> bool {
+    match state {
         SiteState::Ready => false,
         SiteState::Draining => !relax.draining,
         SiteState::Lost | SiteState::NeverSeen => !relax.stale,

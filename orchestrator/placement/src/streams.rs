@@ -1,30 +1,22 @@
 //! The flows of an order as streams between components and fixed points, and the links that they may take.
 
 use crate::{
+    mask::Signature,
     policy::Request,
     problem::{Place, Problem, Relax, Span, Stream, not_allowed},
 };
 use rhumb_federation::View;
 use rhumb_model::{Reason, order::End, state::SiteState};
 
-/// Whether each link may be taken, by edge ordinal.
-pub(crate) fn allowed(problem: &Problem, encrypted: bool) -> Vec<bool> {
-    let Problem { view, net, policy, relax, .. } = *problem;
-    let constraints = &problem.request.order.constraints;
-    let within = &constraints.jurisdictions;
-    let bound = !within.is_empty() && !relax.path_jurisdiction;
-    let point_in = |p: &rhumb_federation::view::ViewPoint| p.jurisdiction.as_ref().is_some_and(|j| within.contains(j));
-    let points: Vec<bool> = view.graph.node_weights().map(|p| !bound || point_in(p)).collect();
-    let encrypted = encrypted && !relax.encryption && !policy.overlay_encrypts;
-    net.edges
-        .iter()
-        .map(|edge| {
-            let link = &view.graph[petgraph::graph::EdgeIndex::new(edge.index)];
-            let inside = !bound || (!link.jurisdictions.is_empty() && link.jurisdictions.is_subset(within));
-            let fresh = !link.stale || policy.allow_stale || relax.stale;
-            points[edge.from as usize] && points[edge.to as usize] && inside && fresh && (!encrypted || link.encrypted)
-        })
-        .collect()
+/// What the order and the policy ask of the links that a plain or an encrypted flow takes.
+pub(crate) fn signature(problem: &Problem, encrypted: bool) -> Signature {
+    let Problem { policy, relax, .. } = *problem;
+    let within = &problem.request.order.constraints.jurisdictions;
+    Signature {
+        within: (!within.is_empty() && !relax.path_jurisdiction).then(|| within.clone()),
+        encrypted: encrypted && !relax.encryption && !policy.overlay_encrypts,
+        stale: policy.allow_stale || relax.stale,
+    }
 }
 
 /// Sites whose copies can be read or written: an agent is there.

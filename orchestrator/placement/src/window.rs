@@ -8,58 +8,161 @@ use rhumb_model::{
     price::{PriceBook, PriceWindow},
     ratio::{Decimal, Ratio},
 };
+use std::cell::RefCell;
 
 /// How far ahead an opening of the order's window is looked for.
 pub(crate) const OUTLOOK: i128 = 400 * 24 * HOUR;
 
-/// A price book's factor over time, counted in nanoseconds from submission; known as far as anyone has asked.
+/// A price book's factor over time, kept from one decision to the next; known as far as anyone has asked.
 #[derive(Debug)]
 pub(crate) struct Tariff {
     book: PriceBook,
-    submit: Timestamp,
-    /// Ends of pieces in order: (from, factor). The last holds until `known`, or for ever.
-    pieces: Vec<(i128, Ratio)>,
+    /// Instants here count in nanoseconds from this one on.
+    base: Timestamp,
+    pieces: Vec<Piece>,
     /// Every instant at which a window opens or closes, ascending, also where the factor stays.
     edges: Vec<i128>,
     known: i128,
     endless: bool,
     /// A common denominator of all factors.
     scale: i128,
+    /// Factors times `scale`: no factor is lower, or higher.
+    lowest: i128,
+    highest: i128,
+    /// No zone changes its clocks from `base` until then.
+    steady: Option<i128>,
 }
 
+/// A time of one factor, until the next piece begins; the last holds until `known`, or for ever.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    from: i128,
+    /// Times `Tariff::scale`.
+    factor: i128,
+    /// The integral of the factor from `base` to `from`.
+    before: i128,
+}
+
+/// A tariff as seen from an order's submission: all times count in nanoseconds from there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Meter<'t> {
+    tariff: &'t RefCell<Tariff>,
+    submit: Timestamp,
+}
+
+/// Beyond this age a tariff's pieces are learned anew, so that they do not pile up.
+const AGE: i128 = 40 * DAY;
+
+const DAY: i128 = 24 * HOUR;
+
 impl Tariff {
-    pub fn new(prices: &PriceBook, submit: Timestamp) -> Self {
-        let book = PriceBook { windows: prices.windows.clone(), ..PriceBook::default() };
-        let factor = book.factor_at(submit);
-        let endless = book.windows.is_empty();
+    pub fn new(windows: &[PriceWindow], base: Timestamp) -> Self {
+        let book = PriceBook { windows: windows.to_vec(), ..PriceBook::default() };
         let denominators = book.windows.iter().map(|w| *w.factor.ratio().denom());
         let scale = denominators.fold(1, |scale, d| scale / gcd(scale, d) * d);
-        Self { book, submit, pieces: vec![(0, factor)], edges: Vec::new(), known: 0, endless, scale }
+        let factors = || book.windows.iter().map(|w| w.factor.ratio()).chain([Ratio::from_integer(1)]);
+        let scaled = |factor: Option<Ratio>| factor.map_or(scale, |f| f.numer() * (scale / f.denom()));
+        let (lowest, highest) = (scaled(factors().min()), scaled(factors().max()));
+        let (pieces, edges) = (Vec::new(), Vec::new());
+        let endless = book.windows.is_empty();
+        let mut tariff = Self { book, base, pieces, edges, known: 0, endless, scale, lowest, highest, steady: None };
+        tariff.rebase(base);
+        tariff
     }
 
     /// Factor 0 where the order's window is open, 1 where it is closed.
     pub fn openings(window: &Window, submit: Timestamp) -> Self {
         let open = PriceWindow { from: window.from, to: window.to, tz: window.tz.clone(), factor: Decimal::ZERO };
-        Self::new(&PriceBook { windows: vec![open], ..PriceBook::default() }, submit)
+        Self::new(&[open], submit)
+    }
+
+    fn rebase(&mut self, base: Timestamp) {
+        let factor = self.factor_at(base);
+        self.base = base;
+        self.pieces = vec![Piece { from: 0, factor, before: 0 }];
+        self.edges.clear();
+        self.known = 0;
+        self.endless = self.book.windows.is_empty();
+        let changes = self.book.windows.iter().filter_map(|w| w.tz.time_zone().following(base).next());
+        self.steady = changes.map(|t| t.timestamp().as_nanosecond() - base.as_nanosecond()).min();
+    }
+
+    fn factor_at(&self, at: Timestamp) -> i128 {
+        let factor = self.book.factor_at(at);
+        factor.numer() * (self.scale / factor.denom())
+    }
+
+    /// Whether the factor never changes.
+    fn is_flat(&self) -> bool {
+        self.endless && self.pieces.len() == 1
+    }
+
+    /// Nanoseconds from the base to `submit`, after moving the base where that is needed.
+    fn since(&mut self, submit: Timestamp) -> i128 {
+        let offset = submit.as_nanosecond() - self.base.as_nanosecond();
+        if (0..=AGE).contains(&offset) && self.steady.is_none_or(|steady| offset < steady) {
+            return offset;
+        }
+        self.rebase(submit);
+        0
+    }
+
+    /// Learns all pieces up to `until`.
+    fn extend(&mut self, until: i128) {
+        while !self.endless && self.known <= until {
+            let next = Timestamp::from_nanosecond(self.base.as_nanosecond() + self.known)
+                .ok()
+                .and_then(|at| self.book.next_edge(at));
+            let Some(next) = next else {
+                self.endless = true;
+                return;
+            };
+            self.known = next.as_nanosecond() - self.base.as_nanosecond();
+            self.edges.push(self.known);
+            let factor = self.factor_at(next);
+            if let Some(last) = self.pieces.last().copied().filter(|last| last.factor != factor) {
+                let before = last.before + last.factor * (self.known - last.from);
+                self.pieces.push(Piece { from: self.known, factor, before });
+            }
+        }
+    }
+
+    /// The integral of the factor from the base to `at`, which is known; times `scale`, both in parts of a nanosecond of
+    /// which there are `unit` in one. `None`: out of range.
+    fn sum(&self, at: i128, unit: i128) -> Option<i128> {
+        let index = self.pieces.partition_point(|piece| piece.from <= at.div_euclid(unit)).saturating_sub(1);
+        let piece = &self.pieces[index];
+        let within = i128::checked_sub(at, i128::checked_mul(piece.from, unit)?)?;
+        i128::checked_add(i128::checked_mul(piece.before, unit)?, i128::checked_mul(piece.factor, within)?)
+    }
+}
+
+impl<'t> Meter<'t> {
+    pub fn new(tariff: &'t RefCell<Tariff>, submit: Timestamp) -> Self {
+        Self { tariff, submit }
     }
 
     /// Whether the factor never changes.
     pub fn is_flat(&self) -> bool {
-        self.endless && self.pieces.len() == 1
+        self.tariff.borrow().is_flat()
     }
 
-    /// No factor is lower.
-    pub fn lowest(&self) -> Ratio {
-        lowest_factor(&self.book)
+    /// No factor is lower, none is higher.
+    pub fn factors(&self) -> (Ratio, Ratio) {
+        let tariff = self.tariff.borrow();
+        (Ratio::new(tariff.lowest, tariff.scale), Ratio::new(tariff.highest, tariff.scale))
+    }
+
+    /// Equal for meters of one tariff.
+    pub fn key(&self) -> usize {
+        std::ptr::from_ref(self.tariff).addr()
     }
 
     /// No start gives a lower integral over `length`: whole days cost what any day does, and the rest the least of a
     /// day's starts. A clock change shifts a run by at most an hour, which is taken off for each that a run may meet.
-    pub fn least(&mut self, length: &Ratio) -> Option<Ratio> {
-        const DAY: i128 = 24 * HOUR;
-        let lowest = self.lowest();
+    pub fn least(&self, length: &Ratio) -> Option<Ratio> {
         if self.is_flat() {
-            return length.checked_mul(&self.pieces[0].1);
+            return self.integral(&Ratio::from_integer(0), length);
         }
         let days = (length / Ratio::from_integer(DAY)).floor();
         let rest = length - days * Ratio::from_integer(DAY);
@@ -72,7 +175,7 @@ impl Tariff {
         }
         let whole = self.integral(&day, &day)?.checked_mul(&days)?;
         let shifts = self.clock_changes(length);
-        let highest = self.book.windows.iter().map(|w| w.factor.ratio()).fold(Ratio::from_integer(1), Ratio::max);
+        let (lowest, highest) = self.factors();
         let slack = (highest - lowest) * Ratio::from_integer(2 * HOUR * shifts);
         Some(whole.checked_add(&least)?.checked_sub(&slack)?.max(length.checked_mul(&lowest)?))
     }
@@ -83,91 +186,68 @@ impl Tariff {
             return 0;
         }
         // zones change their clocks a few times a year; six covers all that are known
-        2 + (length / Ratio::from_integer(60 * 24 * HOUR)).floor().to_integer()
+        2 + (length / Ratio::from_integer(60 * DAY)).floor().to_integer()
     }
 
     /// Whether every day is like the one before, up to `until`: no zone changes its clocks before.
     pub fn daily_until(&self, until: i128) -> bool {
-        let changes = self.book.windows.iter().filter_map(|w| w.tz.time_zone().following(self.submit).next());
-        changes.map(|t| t.timestamp().as_nanosecond() - self.submit.as_nanosecond()).all(|at| at > until)
-    }
-
-    /// Learns all pieces up to `until`.
-    fn extend(&mut self, until: i128) {
-        while !self.endless && self.known <= until {
-            let next = Timestamp::from_nanosecond(self.submit.as_nanosecond() + self.known)
-                .ok()
-                .and_then(|at| self.book.next_edge(at));
-            let Some(next) = next else {
-                self.endless = true;
-                return;
-            };
-            self.known = next.as_nanosecond() - self.submit.as_nanosecond();
-            self.edges.push(self.known);
-            let factor = self.book.factor_at(next);
-            if self.pieces.last().is_some_and(|(_, last)| *last != factor) {
-                self.pieces.push((self.known, factor));
-            }
-        }
+        let mut tariff = self.tariff.borrow_mut();
+        let offset = tariff.since(self.submit);
+        tariff.steady.is_none_or(|steady| steady - offset > until)
     }
 
     /// Edges later than `after`, up to `until`.
-    pub fn edges(&mut self, after: &Ratio, until: &Ratio) -> Vec<i128> {
-        self.extend(until.ceil().to_integer());
-        let first = self.edges.partition_point(|e| Ratio::from_integer(*e) <= *after);
-        self.edges[first..].iter().copied().take_while(|e| Ratio::from_integer(*e) <= *until).collect()
+    pub fn edges(&self, after: &Ratio, until: &Ratio) -> Vec<i128> {
+        let mut tariff = self.tariff.borrow_mut();
+        let offset = tariff.since(self.submit);
+        tariff.extend(offset + until.ceil().to_integer());
+        // whole instants: later than `after` is later than its floor, up to `until` is up to its floor
+        let (after, until) = (offset + after.floor().to_integer(), offset + until.floor().to_integer());
+        let first = tariff.edges.partition_point(|e| *e <= after);
+        tariff.edges[first..].iter().take_while(|e| **e <= until).map(|e| e - offset).collect()
     }
 
     /// The integral of the factor over [start, start + length), in nanoseconds. `None`: out of range.
-    pub fn integral(&mut self, start: &Ratio, length: &Ratio) -> Option<Ratio> {
-        if self.is_flat() {
-            return length.checked_mul(&self.pieces[0].1);
+    pub fn integral(&self, start: &Ratio, length: &Ratio) -> Option<Ratio> {
+        let mut tariff = self.tariff.borrow_mut();
+        if tariff.is_flat() {
+            return length.checked_mul(&Ratio::new(tariff.pieces[0].factor, tariff.scale));
         }
+        let offset = tariff.since(self.submit);
         // everything as whole numbers of one unit: 1/unit ns, and 1/scale of the factor
         let (s, l) = (*start.denom(), *length.denom());
         let unit = i128::checked_mul(s, l / gcd(s, l))?;
-        let begin = i128::checked_mul(*start.numer(), unit / s)?;
+        let begin = i128::checked_add(i128::checked_mul(*start.numer(), unit / s)?, i128::checked_mul(offset, unit)?)?;
         let end = i128::checked_add(begin, i128::checked_mul(*length.numer(), unit / l)?)?;
-        self.extend(end.div_euclid(unit) + 1);
-        let first = begin.div_euclid(unit);
-        let mut index = self.pieces.partition_point(|(from, _)| *from <= first).saturating_sub(1);
-        let (mut sum, mut at) = (0_i128, begin);
-        while let Some((_, factor)) = self.pieces.get(index) {
-            let until = match self.pieces.get(index + 1) {
-                Some((next, _)) => i128::checked_mul(*next, unit)?.min(end),
-                None => end,
-            };
-            let factor = i128::checked_mul(*factor.numer(), self.scale / factor.denom())?;
-            sum = i128::checked_add(sum, i128::checked_mul(factor, until - at)?)?;
-            if until == end {
-                break;
-            }
-            at = until;
-            index += 1;
-        }
-        Some(Ratio::new(sum, i128::checked_mul(unit, self.scale)?))
+        tariff.extend(end.div_euclid(unit) + 1);
+        let sum = i128::checked_sub(tariff.sum(end, unit)?, tariff.sum(begin, unit)?)?;
+        Some(Ratio::new(sum, i128::checked_mul(unit, tariff.scale)?))
     }
 
     /// The beginning of the first opening (factor 0) that holds `length` from its beginning, or from submission on.
     /// Looks as far as `until`.
-    pub fn first_opening(&mut self, length: &Ratio, until: i128) -> Option<i128> {
-        let mut index = 0;
+    pub fn first_opening(&self, length: &Ratio, until: i128) -> Option<i128> {
+        let mut tariff = self.tariff.borrow_mut();
+        let offset = tariff.since(self.submit);
+        let mut index = tariff.pieces.partition_point(|piece| piece.from <= offset).saturating_sub(1);
         loop {
-            while index >= self.pieces.len() {
-                if self.endless || self.known > until {
+            while index >= tariff.pieces.len() {
+                if tariff.endless || tariff.known > offset + until {
                     return None;
                 }
-                self.extend(self.known);
+                let known = tariff.known;
+                tariff.extend(known);
             }
-            let (from, factor) = self.pieces[index];
-            if from > until {
+            let Piece { from, factor, .. } = tariff.pieces[index];
+            let from = from.max(offset);
+            if from > offset + until {
                 return None;
             }
-            if factor == Ratio::from_integer(0) {
+            if factor == 0 {
                 let end = Ratio::from_integer(from).checked_add(length)?;
-                self.extend(end.ceil().to_integer());
-                if self.pieces.get(index + 1).is_none_or(|(next, _)| end <= Ratio::from_integer(*next)) {
-                    return Some(from);
+                tariff.extend(end.ceil().to_integer());
+                if tariff.pieces.get(index + 1).is_none_or(|next| end <= Ratio::from_integer(next.from)) {
+                    return Some(from - offset);
                 }
             }
             index += 1;
@@ -180,12 +260,6 @@ fn gcd(mut a: i128, mut b: i128) -> i128 {
         (a, b) = (b, a % b);
     }
     a.max(1)
-}
-
-/// The lowest factor that can ever hold: a window's, or 1 outside of all.
-pub(crate) fn lowest_factor(prices: &PriceBook) -> Ratio {
-    let one = Ratio::from_integer(1);
-    prices.windows.iter().map(|w| w.factor.ratio()).fold(one, Ratio::min)
 }
 
 #[cfg(test)]
@@ -209,7 +283,9 @@ mod tests {
     #[test]
     fn a_run_over_an_edge_pays_each_part_at_its_own_factor() {
         // 21:30 in Shanghai: half an hour by day, then night until 08:00
-        let mut t = Tariff::new(&night("0.6"), "2026-11-30T13:30:00Z".parse().unwrap());
+        let submit = "2026-11-30T13:30:00Z".parse().unwrap();
+        let tariff = RefCell::new(Tariff::new(&night("0.6").windows, submit));
+        let t = Meter::new(&tariff, submit);
         assert_eq!(t.integral(&hours(0, 1), &hours(2, 1)), Some(hours(1, 2) + hours(9, 10)));
         // a third of an hour later, exactly
         assert_eq!(t.integral(&hours(1, 3), &hours(1, 1)), Some(hours(1, 6) + hours(1, 2)));
@@ -224,7 +300,9 @@ mod tests {
             book.windows[0].tz = zone.parse().unwrap();
             for minutes in [30, 300, 600, 601, 900, 1440, 2000, 5000] {
                 // over a change of the clocks in New York
-                let mut t = Tariff::new(&book, "2026-10-30T13:30:00Z".parse().unwrap());
+                let submit = "2026-10-30T13:30:00Z".parse().unwrap();
+                let tariff = RefCell::new(Tariff::new(&book.windows, submit));
+                let t = Meter::new(&tariff, submit);
                 let length = hours(minutes, 60);
                 let least = t.least(&length).unwrap();
                 for start in 0..96 {
@@ -232,8 +310,36 @@ mod tests {
                 }
             }
         }
-        let mut t = Tariff::new(&night("0.6"), "2026-11-30T13:30:00Z".parse().unwrap());
+        let submit = "2026-11-30T13:30:00Z".parse().unwrap();
+        let tariff = RefCell::new(Tariff::new(&night("0.6").windows, submit));
+        let t = Meter::new(&tariff, submit);
         assert_eq!(t.least(&hours(12, 1)), Some(hours(6, 1) + hours(2, 1)));
+    }
+
+    #[test]
+    fn a_tariff_answers_alike_whatever_it_was_asked_before() {
+        let mut book = night("0.6");
+        book.windows[0].tz = "America/New_York".parse().unwrap();
+        let first: Timestamp = "2026-10-20T13:30:00Z".parse().unwrap();
+        let kept = RefCell::new(Tariff::new(&book.windows, first));
+        for at in [
+            "2026-10-20T13:30:00Z",
+            "2026-10-29T01:00:00Z",
+            "2026-11-02T00:00:00Z",
+            "2026-10-25T11:11:00Z",
+            "2027-05-01T00:00:00Z",
+        ] {
+            let submit: Timestamp = at.parse().unwrap();
+            let fresh = RefCell::new(Tariff::new(&book.windows, submit));
+            let (kept, fresh) = (Meter::new(&kept, submit), Meter::new(&fresh, submit));
+            for (start, length) in [(0, 5), (7, 24), (300, 1000)] {
+                let (start, length) = (hours(start, 3), hours(length, 7));
+                assert_eq!(kept.integral(&start, &length), fresh.integral(&start, &length));
+                assert_eq!(kept.edges(&start, &(start + length)), fresh.edges(&start, &(start + length)));
+                assert_eq!(kept.least(&length), fresh.least(&length));
+            }
+            assert_eq!(kept.daily_until(4 * DAY), fresh.daily_until(4 * DAY));
+        }
     }
 
     #[test]
@@ -244,7 +350,9 @@ mod tests {
             tz: "Asia/Shanghai".parse().unwrap(),
         };
         // 04:00 in Shanghai
-        let mut t = Tariff::openings(&window, "2026-11-30T20:00:00Z".parse().unwrap());
+        let submit = "2026-11-30T20:00:00Z".parse().unwrap();
+        let tariff = RefCell::new(Tariff::openings(&window, submit));
+        let t = Meter::new(&tariff, submit);
         assert_eq!(t.first_opening(&hours(2, 1), 400 * 24 * HOUR), Some(0));
         assert_eq!(t.first_opening(&(hours(2, 1) + Ratio::new(1, 3)), 400 * 24 * HOUR), Some(18 * HOUR));
         assert_eq!(t.first_opening(&hours(8, 1), 400 * 24 * HOUR), Some(18 * HOUR));

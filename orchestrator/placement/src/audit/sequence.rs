@@ -72,12 +72,11 @@ impl<'a> Sequence<'a> {
             held.extend(more.iter().cloned());
             let left = room::pack(&self.left.sites[site].nodes, &wants(&more))
                 .or_else(|| room::pack(&self.whole.sites[site].nodes, &wants(&largest_first(held))));
-            match left {
-                Some(left) => self.left.sites[site].nodes = left,
-                None => {
-                    held.truncate(held.len() - more.len());
-                    found.add("nodes", format!("the replicas at {name} do not fit beside what is held there already"));
-                }
+            if let Some(left) = left {
+                self.left.sites[site].nodes = left;
+            } else {
+                held.truncate(held.len() - more.len());
+                found.add("nodes", format!("the replicas at {name} do not fit beside what is held there already"));
             }
         }
     }

@@ -166,7 +166,7 @@ fn pool(dice: &mut Dice, kind: &Kind, devices: u64, racks: Option<&mut u64>, ent
             _ if halves && devices == 8 => vec![4, 4],
             _ => vec![devices],
         };
-        let two = if devices % 2 == 0 { vec![devices / 2; 2] } else { vec![devices] };
+        let two = if devices.is_multiple_of(2) { vec![devices / 2; 2] } else { vec![devices] };
         let group = json!({"model": kind.model, "count": devices, "islands": islands, "numa": two, "pcie": two});
         json!({"count": count, "accelerators": group, "cpu": kind.cpu, "memory": kind.memory})
     };

@@ -91,7 +91,7 @@ proptest! {
         let number = |edges: &[u32]| edges.iter().map(|e| *e as usize).collect::<Vec<_>>();
         let expected = all(&links, 0, &[POINTS - 1, second], mbps, bound.unwrap_or(u64::MAX));
         let ask = Ask { allowed: &allowed, kbps: mbps * 1000, price: Price::Rate, walk: Direction::Along };
-        let tree = Tree::new(&net, &ask, &roots);
+        let tree = Tree::new(&ask, &roots);
         let limit = bound.map(|b| b * 1000);
 
         let first = routes(&net, &ask, &tree, point(0), limit, Wanted::Cheapest);
@@ -130,7 +130,7 @@ fn a_walk_against_the_links_gives_the_same_path_in_its_own_order() {
     let point = |i: usize| view.points[format!("p{i}").as_str()].index() as u32;
     let ask = Ask { allowed: &allowed, kbps: 1, price: Price::Rate, walk: Direction::Against };
     let roots: Rc<[u32]> = [point(0)].into();
-    let tree = Tree::new(&net, &ask, &roots);
+    let tree = Tree::new(&ask, &roots);
     let found = routes(&net, &ask, &tree, point(2), None, Wanted::Cheapest);
     // the parallel link costs as much as the two, and is one
     assert_eq!(found[0].edges, [3]);
@@ -155,6 +155,6 @@ fn what_cannot_be_summed_is_no_path_and_never_ranked() {
     let ask = Ask { allowed: &[true], kbps: 1, price: Price::Volume, walk: Direction::Along };
     let at = |n: &str| free.points[n].index() as u32;
     let to = |n: &str| -> Rc<[u32]> { [at(n)].into() };
-    let found = |n: &str| routes(&net, &ask, &Tree::new(&net, &ask, &to(n)), at("a"), None, Wanted::Cheapest).len();
+    let found = |n: &str| routes(&net, &ask, &Tree::new(&ask, &to(n)), at("a"), None, Wanted::Cheapest).len();
     assert_eq!((found("b"), found("c")), (1, 0));
 }

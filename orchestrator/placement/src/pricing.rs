@@ -1,0 +1,100 @@
+//! What compute costs at a stand at the least, by table: one entry for each price window and each length of run.
+
+use crate::{
+    field::{GRAINS, NEVER, grains},
+    index::PRICE_FINE,
+    problem::{HOUR, Problem},
+    stand::Stand,
+};
+use num_traits::CheckedMul;
+use rhumb_model::ratio::Ratio;
+use std::cell::OnceCell;
+
+pub(crate) struct Pricing<'p, 'a> {
+    problem: &'p Problem<'a>,
+    /// The component that also bears what staging costs in time, start by start; `None`: none does.
+    bearing: Option<usize>,
+    /// By part, then kind, then tariff.
+    entries: Vec<Vec<OnceCell<Entry>>>,
+}
+
+/// For each start, earliest first.
+type Entry = Vec<Start>;
+
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    /// Hours at factor 1 that the run is paid for, shifted up.
+    paid: u64,
+    /// The value of the time until then, in grains.
+    time: i64,
+    /// No such start is later, in nanoseconds.
+    latest: i128,
+}
+
+/// Bits after the point of hours.
+const SHIFT: u32 = 20;
+
+impl<'p, 'a> Pricing<'p, 'a> {
+    pub fn new(problem: &'p Problem<'a>) -> Self {
+        let tariffs = problem.net.index.tariffs();
+        let table = |kinds: usize| (0..kinds * tariffs).map(|_| OnceCell::new()).collect();
+        let entries = problem.parts.iter().map(|p| table(p.kinds().len())).collect();
+        let timed = problem.value > Ratio::from_integer(0) && problem.starts().spans().is_some_and(|s| s.len() > 1);
+        // the one whose prices are highest has most to gain from another start
+        let dearest = |part: usize| problem.parts[part].stands.iter().map(|s| s.least).max().unwrap_or(0);
+        let bearing =
+            if timed { (0..problem.parts.len()).max_by_key(|p| (dearest(*p), std::cmp::Reverse(*p))) } else { None };
+        Self { problem, bearing, entries }
+    }
+
+    /// The value of staging time is part of what `of` gives.
+    pub fn staged(&self) -> bool {
+        self.bearing.is_some()
+    }
+
+    /// Grains that one of `n` replicas pays; no staging into its stand is over before `inbound` (nanoseconds).
+    /// `None`: no start meets the deadline.
+    pub fn of(&self, part: usize, stand: &Stand, n: u32, inbound: i64) -> Option<i64> {
+        let tariffs = self.problem.net.index.tariffs();
+        let tariff = self.problem.net.index.sites[stand.site].tariff as usize;
+        let entry = self.entries[part][usize::from(stand.kind) * tariffs + tariff]
+            .get_or_init(|| self.entry(part, stand).unwrap_or_default());
+        let bears = self.bearing == Some(part);
+        let mut best = None;
+        for start in entry {
+            let time = if bears { start.time / i64::from(n.max(1)) } else { 0 };
+            if best.is_some_and(|b| time >= b) {
+                break;
+            }
+            if bears && start.latest < i128::from(inbound) {
+                continue;
+            }
+            let paid = (stand.least as u64 as u128) * u128::from(start.paid);
+            let shifted = paid >> (SHIFT + PRICE_FINE.ilog2() - GRAINS.ilog2());
+            let cost = i64::try_from(shifted).unwrap_or(NEVER).saturating_add(time).min(NEVER);
+            best = Some(best.map_or(cost, |b: i64| b.min(cost)));
+        }
+        best
+    }
+
+    fn entry(&self, part: usize, stand: &Stand) -> Option<Entry> {
+        let problem = self.problem;
+        let hours = problem.parts[part].kinds()[usize::from(stand.kind)].hours;
+        let paid = |integral: Ratio| -> Option<u64> {
+            let shifted = integral.checked_mul(&Ratio::new(1 << SHIFT, HOUR))?;
+            u64::try_from(shifted.floor().to_integer().max(0)).ok()
+        };
+        let starts = problem.starts();
+        let Some(spans) = starts.spans().filter(|_| self.bearing == Some(part)) else {
+            let paid = paid(problem.least(stand.site, &hours)?)?;
+            return Some(vec![Start { paid, time: 0, latest: i128::MAX }]);
+        };
+        let meter = problem.meter(stand.site);
+        let of = |span: &(i128, i128)| {
+            let paid = paid(starts.within(meter, &hours, *span)?)?;
+            let time = grains(problem.value.checked_mul(&Ratio::from_integer(span.0))?)?;
+            Some(Start { paid, time, latest: span.1 })
+        };
+        Some(spans.iter().filter_map(of).collect())
+    }
+}
