@@ -62,10 +62,9 @@ pub fn main(args: &PlaceArgs, output: Output) -> Result<Exit, CliError> {
 
 /// What each answer answers, so that `rhumb audit` needs nothing else.
 fn add_questions(value: &mut Value, orders: &[Order], submit: Timestamp) {
-    let answers = match value.get_mut("plans") {
-        Some(Value::Array(plans)) => plans.iter_mut().collect(),
-        _ => vec![value],
-    };
+    let batch = value.get("plans").is_some();
+    let answers: Vec<&mut Value> =
+        if batch { value["plans"].as_array_mut().into_iter().flatten().collect() } else { vec![value] };
     for (answer, order) in answers.into_iter().zip(orders) {
         answer["order"] = json!(order);
         answer["at"] = json!(submit);
