@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use figures::Figures;
 use rhumb_placement::{
     Policy,
-    measure::{Snapshots, Trial, measure},
+    measure::{Made, Trial, measure},
 };
 use serde_json::{Value, json as value};
 use std::{
@@ -112,9 +112,9 @@ fn run(world: &World) -> (Figures, Vec<Value>) {
     };
     figures::forget_peak();
     let begun = Instant::now();
-    let timings = measure(&trial, |view| Snapshots::new(view, &policy), &mut || begun.elapsed());
+    let timings = measure(&trial, &policy, &mut || begun.elapsed());
     let figures = Figures::new(world, &timings);
-    let entry = |(turn, made): (usize, &rhumb_placement::measure::Made)| {
+    let entry = |(turn, made): (usize, &Made)| {
         value!({
             "turn": turn,
             "round": made.round,

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use rhumb_federation::View;
 use rhumb_model::{FederationFile, Order};
 use rhumb_placement::{Policy, Request, batch_json, decision_json, place, place_batch};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
     time::Instant,
@@ -58,15 +58,27 @@ pub fn main(args: &PlaceArgs, output: Output) -> Result<Exit, CliError> {
     let submit = instant(args.at, &file);
     let requests: Vec<_> = orders.iter().map(|order| Request::new(order, submit)).collect();
     let begun = Instant::now();
-    let (value, placed) = if let [request] = &requests[..] {
+    let (mut value, placed) = if let [request] = &requests[..] {
         let decision = place(&view, request, &policy);
         (decision_json(&decision, micros(begun)), decision.plan().is_some())
     } else {
         let batch = place_batch(&view, &requests, &policy);
         (batch_json(&batch, micros(begun)), batch.decisions.iter().all(|d| d.plan().is_some()))
     };
+    add_questions(&mut value, &orders, submit);
     output.show(&value, |o| table(&value, &orders, &file, o))?;
     Ok(if placed { Exit::Done } else { Exit::Failed })
+}
+
+/// What each answer answers, so that `rhumb audit` needs nothing else.
+fn add_questions(value: &mut Value, orders: &[Order], submit: Timestamp) {
+    let batch = value.get("plans").is_some();
+    let answers: Vec<&mut Value> =
+        if batch { value["plans"].as_array_mut().into_iter().flatten().collect() } else { vec![value] };
+    for (answer, order) in answers.into_iter().zip(orders) {
+        answer["order"] = json!(order);
+        answer["at"] = json!(submit);
+    }
 }
 
 pub fn view(path: &Path, file: &FederationFile) -> Result<View, CliError> {

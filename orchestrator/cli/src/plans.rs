@@ -17,11 +17,12 @@ use std::{cmp::Reverse, path::PathBuf};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  rhumb audit\n  \
-                        rhumb place --federation f.yaml --order a.yaml -o json > plans.json && \
-                        rhumb audit --federation f.yaml --plans plans.json --order a.yaml\n\n\
-                        PLANS is what `rhumb place -o json` printed, with its orders given by --order in the same order: the plans\n\
-                        of a batch hold together. Or it is a list of {order, plan, at}: each plan holds by itself; with a turn, as\n\
-                        `rhumb bench place --plans` writes it, on what the turns of its round before it left. Refusals are passed over.")]
+                        rhumb place --federation f.yaml --order a.yaml b.yaml -o json > plans.json; \
+                        rhumb audit --federation f.yaml --plans plans.json\n  \
+                        rhumb audit --federation f.yaml --plans plans.json -o json\n\n\
+                        PLANS is what `rhumb place -o json` or `rhumb bench place --plans` wrote. The plans of a batch hold together.\n\
+                        Of a list of {order, plan, at} each holds by itself; with a turn, on what the turns of its round before it\n\
+                        left. Refusals are passed over. Orders that PLANS does not have are given by --order, in its order.")]
 pub struct AuditArgs {
     /// Federation file that the plans were made on; without it, the live server is checked
     #[arg(long, value_name = "FILE", requires = "plans")]

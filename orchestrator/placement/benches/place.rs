@@ -4,9 +4,9 @@
 use criterion::{BatchSize, Criterion};
 use rhumb_federation::View;
 use rhumb_placement::{
-    Policy, Request, decide,
+    Planner, Policy, Request,
     generate::workload,
-    measure::{Snapshots, Timings, Trial, measure},
+    measure::{Timings, Trial, measure},
 };
 use std::{
     hint::black_box,
@@ -40,7 +40,8 @@ fn main() {
             reports: 200,
         };
         let begin = Instant::now();
-        report(sites, measure(&trial, |v| Snapshots::new(v, &policy), &mut || begin.elapsed()));
+        report(sites, measure(&trial, &policy, &mut || begin.elapsed()));
+        let planner = Planner::new(view.clone());
         let mut next = 0;
         criterion.bench_function(&format!("place/{sites}"), |b| {
             b.iter_batched(
@@ -48,7 +49,7 @@ fn main() {
                     next = (next + 1) % orders.len();
                     next
                 },
-                |i| decide(&view, &Request::new(black_box(&orders[i]), submit), &policy),
+                |i| planner.decide(&Request::new(black_box(&orders[i]), submit), &policy),
                 BatchSize::SmallInput,
             );
         });

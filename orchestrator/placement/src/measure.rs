@@ -2,7 +2,7 @@
 //! that this crate has none.
 
 use crate::{
-    decision::{self, ApplyError, Decision},
+    planner::Planner,
     policy::{Policy, Request},
 };
 use jiff::Timestamp;
@@ -10,67 +10,9 @@ use rhumb_federation::{FreeNodes, View};
 use rhumb_model::{
     Order, Plan,
     fit::{NodeShape, group_nodes},
-    state::SiteState,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
-
-/// What decides, and is told what came of it.
-pub trait Engine {
-    fn decide(&mut self, request: &Request) -> Decision;
-    /// Adds to a decision what it says of every site, and what would help.
-    fn explain(&mut self, request: &Request, decision: Decision) -> Decision;
-    /// Takes what a plan holds.
-    ///
-    /// # Errors
-    /// The plan asks for more than is free.
-    fn apply(&mut self, plan: &Plan, order: &Order) -> Result<(), ApplyError>;
-    /// A site's report: what is free on its nodes now. The site is an index into the view's.
-    fn replace_site(&mut self, site: usize, nodes: Vec<FreeNodes>, state: SiteState);
-    fn view(&self) -> &View;
-}
-
-/// Decides on one view after another, each a copy of the one before less what was taken.
-#[derive(Debug)]
-pub struct Snapshots<'a> {
-    view: View,
-    policy: &'a Policy,
-}
-
-impl<'a> Snapshots<'a> {
-    pub fn new(view: &View, policy: &'a Policy) -> Self {
-        Self { view: view.clone(), policy }
-    }
-}
-
-impl Engine for Snapshots<'_> {
-    fn decide(&mut self, request: &Request) -> Decision {
-        decision::decide(&self.view, request, self.policy)
-    }
-
-    fn explain(&mut self, request: &Request, decision: Decision) -> Decision {
-        decision::explain(&self.view, request, self.policy, decision)
-    }
-
-    fn apply(&mut self, plan: &Plan, order: &Order) -> Result<(), ApplyError> {
-        self.view = decision::apply(&self.view, plan, order)?;
-        Ok(())
-    }
-
-    fn replace_site(&mut self, site: usize, nodes: Vec<FreeNodes>, state: SiteState) {
-        let mut next = self.view.clone();
-        if let Some(known) = next.sites.get_mut(site) {
-            known.nodes = nodes;
-            known.site.state = state;
-        }
-        next.generation += 1;
-        self.view = next;
-    }
-
-    fn view(&self) -> &View {
-        &self.view
-    }
-}
 
 /// What takes longer than this in all is known to be slow: it is not repeated further.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -120,40 +62,31 @@ pub struct Timings {
     pub plans: Vec<Made>,
 }
 
-/// Decides on everything that the trial asks for. `engine` begins on a view; `clock` says how much time has passed.
-pub fn measure<E: Engine>(
-    trial: &Trial,
-    mut engine: impl FnMut(&View) -> E,
-    clock: &mut dyn FnMut() -> Duration,
-) -> Timings {
+/// Decides on everything that the trial asks for; `clock` says how much time has passed.
+pub fn measure(trial: &Trial, policy: &Policy, clock: &mut dyn FnMut() -> Duration) -> Timings {
     let mut found = Timings::default();
-    let mut now = engine(trial.view);
+    let mut now = Planner::new(trial.view.clone());
     for index in 0..trial.decisions {
         let (round, order) = (index / trial.orders.len(), index % trial.orders.len());
         if order == 0 && round > 0 {
-            now = engine(trial.view);
+            now = Planner::new(trial.view.clone());
         }
         let document = &trial.orders[order];
         let request = Request::new(document, trial.submit);
-        let begun = clock();
-        let decision = now.decide(&request);
-        let took = clock() - begun;
+        let (decision, took) = timed(clock, || now.decide(&request, policy));
         found.decisions.push(took);
         if decision.outcome.is_err() {
             found.refused += 1;
             if found.refusals.len() < trial.explained && found.refusals.iter().sum::<Duration>() < PATIENCE {
-                let begun = clock();
-                let told = now.explain(&request, decision);
-                found.refusals.push(took + (clock() - begun));
-                drop(told);
+                let (_, telling) = timed(clock, || now.explain(&request, policy, decision));
+                found.refusals.push(took + telling);
             }
             continue;
         }
         let Ok(plan) = decision.outcome else { continue };
         found.proven += usize::from(plan.proven_optimal);
-        let begun = clock();
-        let applied = now.apply(&plan, document);
-        found.applied.push(clock() - begun);
+        let (applied, took) = timed(clock, || now.apply(&plan, document));
+        found.applied.push(took);
         if let Err(error) = applied {
             found.not_applied.push(format!("order {order}: {error}"));
         }
@@ -168,9 +101,7 @@ pub fn measure<E: Engine>(
             if spent > PATIENCE {
                 break;
             }
-            let begun = clock();
-            let decision = now.decide(&request);
-            let took = clock() - begun;
+            let (decision, took) = timed(clock, || now.decide(&request, policy));
             spent += took;
             found.gangs.push(took);
             found.gang_kinds.1 += usize::from(again == 0 && decision.plan().is_some());
@@ -179,12 +110,18 @@ pub fn measure<E: Engine>(
     found
 }
 
+fn timed<T>(clock: &mut dyn FnMut() -> Duration, work: impl FnOnce() -> T) -> (T, Duration) {
+    let begun = clock();
+    let done = work();
+    (done, clock().saturating_sub(begun))
+}
+
 /// Sites in turn report that a device has failed, and then that it is back.
-fn reports<E: Engine>(trial: &Trial, engine: &mut E, clock: &mut dyn FnMut() -> Duration, found: &mut Timings) {
+fn reports(trial: &Trial, planner: &mut Planner, clock: &mut dyn FnMut() -> Duration, found: &mut Timings) {
     for index in 0..trial.reports {
         let site = index / 2 % trial.view.sites.len();
-        let known = &engine.view().sites[site];
-        let state = known.site.state;
+        let known = &planner.view().sites[site];
+        let mut now = known.clone();
         // a report names every node by itself
         let mut nodes: Vec<NodeShape> =
             known.nodes.iter().flat_map(|n| std::iter::repeat_n(n.shape.clone(), n.count as usize)).collect();
@@ -201,9 +138,11 @@ fn reports<E: Engine>(trial: &Trial, engine: &mut E, clock: &mut dyn FnMut() -> 
             shape.nvl_domain.clone_from(&nodes[node].nvl_domain);
             nodes[node] = shape;
         }
-        let begun = clock();
-        engine.replace_site(site, group_nodes(nodes.into_iter().map(|n| (n, 1))), state);
-        found.reports.push(clock() - begun);
+        let ((), took) = timed(clock, || {
+            now.nodes = group_nodes(nodes.into_iter().map(|n| (n, 1)));
+            planner.replace_site(now);
+        });
+        found.reports.push(took);
     }
 }
 
@@ -265,7 +204,7 @@ mod tests {
             ticks += 1;
             Duration::from_micros(ticks)
         };
-        let found = measure(&trial, |v| Snapshots::new(v, &policy), &mut clock);
+        let found = measure(&trial, &policy, &mut clock);
         assert_eq!((found.decisions.len(), found.reports.len()), (24, 40));
         assert_eq!(found.plans.len() + found.refused, 24);
         assert_eq!(found.not_applied, Vec::<String>::new());

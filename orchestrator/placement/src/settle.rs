@@ -226,7 +226,8 @@ impl Settling<'_, '_> {
                 let chosen: Vec<&Choice> = picks.iter().zip(&options).map(|(p, o)| &o[*p]).collect();
                 let Some(carried) = self.carried(&chosen) else { continue };
                 let known = [best.total(), local.as_ref().map(|l| l.terms.total)].into_iter().flatten().min();
-                if self.compute.bound_at(self.least, &carried).is_none_or(|b| known.is_some_and(|k| b > i128::from(k))) {
+                if self.compute.bound_at(self.least, &carried).is_none_or(|b| known.is_some_and(|k| b > i128::from(k)))
+                {
                     continue;
                 }
                 if !self.carries(&chosen) {

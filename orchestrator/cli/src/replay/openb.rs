@@ -9,14 +9,12 @@ use rhumb_replay::openb::{Arrivals, Bench, Decision, Nodes, Outcome, Pods, Polic
 use serde::Serialize;
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    io::{self, BufWriter, Write},
     ops::RangeInclusive,
     path::{Path, PathBuf},
     str::FromStr,
     time::Instant,
 };
-
-/// A benchmark file unpacked has at most so many bytes; the largest published one has 0.6 MB.
 
 #[derive(Debug, Args)]
 #[command(

@@ -77,12 +77,11 @@ impl<'a> Sequence<'a> {
             held.extend(more.iter().cloned());
             let left = room::pack(&self.left.sites[site].nodes, &wants(&more))
                 .or_else(|| room::pack(&self.whole.sites[site].nodes, &wants(&largest_first(held))));
-            match left {
-                Some(left) => self.left.sites[site].nodes = left,
-                None => {
-                    held.truncate(held.len() - more.len());
-                    found.add("nodes", format!("the replicas at {name} do not fit beside what is held there already"));
-                }
+            if let Some(left) = left {
+                self.left.sites[site].nodes = left;
+            } else {
+                held.truncate(held.len() - more.len());
+                found.add("nodes", format!("the replicas at {name} do not fit beside what is held there already"));
             }
         }
     }
@@ -102,4 +101,47 @@ fn largest_first<'a>(held: &[Held<'a>]) -> Vec<Held<'a>> {
         std::cmp::Reverse((devices(h.component), need.cpu, need.memory))
     });
     sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide;
+    use rhumb_model::{FederationFile, Order};
+
+    fn order(devices: u32) -> Order {
+        let text = format!(
+            "name: o-{devices}\nclass: training\ncomponents: [{{name: c, need: {{accelerators: {{count: {devices}}}}}, work: {{duration: 1h}}}}]\n\
+             flows: [{{from: dataset/d, to: c, rate: 400Mbps}}]\n"
+        );
+        Order::read(&text).unwrap()
+    }
+
+    #[test]
+    fn nodes_are_packed_anew_before_a_plan_is_called_wrong_and_links_are_not_taken_twice() {
+        let file = "
+currency: CNY
+devices: {H100: {memory: 80GiB, fp16: 1}}
+sites:
+  - {name: a, prices: {H100: 1 CNY}, nodes: [{accelerators: {model: H100, count: 6}}, {accelerators: {model: H100, count: 4}}]}
+  - {name: b}
+links: [{id: ba, from: b, to: a, capacity: 1200Mbps, latency: 1ms}]
+datasets: [{name: d, size: 1GB, at: [b]}]
+";
+        let view = View::from_file(&FederationFile::read(file).unwrap()).unwrap();
+        let policy = Policy::default();
+        let orders = [order(3), order(3), order(4), order(1)];
+        let submit = "2026-12-01T00:00:00Z".parse().unwrap();
+        let mut sequence = Sequence::new(&view);
+        let mut found = Vec::new();
+        for order in &orders {
+            let request = Request::new(order, submit);
+            let decision = decide(&view, &request, &policy);
+            found.push(sequence.check(decision.plan().unwrap(), &request, &policy));
+        }
+        // one after the other the threes stand on both nodes; together they leave room for the four
+        assert!(found[..3].iter().all(Vec::is_empty), "{found:?}");
+        let names: Vec<_> = found[3].iter().map(|v| v.invariant).collect();
+        assert_eq!(names, ["nodes", "link_capacity"], "{:?}", found[3]);
+    }
 }

@@ -103,10 +103,10 @@ pub(super) fn sites(dice: &mut Dice, size: Size) -> Vec<FleetSite> {
 }
 
 fn site(dice: &mut Dice, index: u32, cities: usize, tier: Tier, devices: u64) -> FleetSite {
-    // the first cities are where most is built
-    let at = dice.below(cities as u64).min(dice.below(cities as u64)) as usize;
-    let city = &CITIES[if (index as usize) < cities { index as usize } else { at }];
-    let city_index = if (index as usize) < cities { index as usize } else { at };
+    // one site in each city, and most of the others where most is built: in the first cities
+    let drawn = dice.below(cities as u64).min(dice.below(cities as u64)) as usize;
+    let at = if (index as usize) < cities { index as usize } else { drawn };
+    let city = &CITIES[at];
     let around = |dice: &mut Dice| dice.between(0, 120) as i64 - 60;
     let spot = Spot { lat: city.lat + around(dice), lon: city.lon + around(dice) };
     let name = format!("{}-{index:04}", city.name);
@@ -124,7 +124,7 @@ fn site(dice: &mut Dice, index: u32, cities: usize, tier: Tier, devices: u64) ->
         "prices": prices(dice, city, tier, &models),
         "nodes": nodes,
     });
-    FleetSite { name, city: city_index, spot, tier, document }
+    FleetSite { name, city: at, spot, tier, document }
 }
 
 /// Node entries, and the kinds of device in them.
@@ -166,7 +166,7 @@ fn pool(dice: &mut Dice, kind: &Kind, devices: u64, racks: Option<&mut u64>, ent
             _ if halves && devices == 8 => vec![4, 4],
             _ => vec![devices],
         };
-        let two = if devices % 2 == 0 { vec![devices / 2; 2] } else { vec![devices] };
+        let two = if devices.is_multiple_of(2) { vec![devices / 2; 2] } else { vec![devices] };
         let group = json!({"model": kind.model, "count": devices, "islands": islands, "numa": two, "pcie": two});
         json!({"count": count, "accelerators": group, "cpu": kind.cpu, "memory": kind.memory})
     };

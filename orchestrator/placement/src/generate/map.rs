@@ -103,7 +103,7 @@ const COSINE: [i64; 19] = [1000, 996, 985, 966, 940, 906, 866, 819, 766, 707, 64
 pub(super) fn km(a: Spot, b: Spot) -> u64 {
     let across = (a.lon - b.lon).abs();
     let across = across.min(36_000 - across);
-    let middle = ((a.lat + b.lat) / 2).unsigned_abs() as usize / 500;
+    let middle = i64::midpoint(a.lat, b.lat).unsigned_abs() as usize / 500;
     let (x, y) = (across * COSINE[middle.min(18)] / 1000, a.lat - b.lat);
     // 111.2 km to the degree
     ((x * x + y * y).unsigned_abs() * 1112 * 1112).isqrt() / 1000

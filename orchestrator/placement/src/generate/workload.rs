@@ -102,7 +102,7 @@ mod tests {
         let orders = orders(&file, 600, 3);
         assert!(orders.iter().all(|o| o.components.len() == 2 && o.flows.len() == 3));
         let rates: BTreeSet<u64> =
-            orders.iter().flat_map(|o| &o.flows).filter_map(|f| f.rate).map(|r| r.kbps()).collect();
+            orders.iter().flat_map(|o| &o.flows).filter_map(|f| f.rate).map(rhumb_model::Bandwidth::kbps).collect();
         assert_eq!((rates.first(), rates.last()), (Some(&100_000), Some(&10_000_000)));
         let bounded = orders.iter().flat_map(|o| &o.flows).filter(|f| f.max_latency.is_some()).count();
         assert!((500..700).contains(&bounded), "{bounded} of 1800 flows have a bound");

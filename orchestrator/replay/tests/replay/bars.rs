@@ -34,7 +34,12 @@ fn jobs_wait_less_than_first_come_first_served_at_no_loss_of_use() {
             let ratio = rhumb.queue_s.mean / fifo.queue_s.mean;
             assert!(ratio <= bar, "{name} {durations:?}: {} of {}: {ratio}", rhumb.queue_s.mean, fifo.queue_s.mean);
             if durations == Durations::Hidden {
-                assert!(rhumb.utilisation_pct >= fifo.utilisation_pct, "{name}: {} {}", rhumb.utilisation_pct, fifo.utilisation_pct);
+                assert!(
+                    rhumb.utilisation_pct >= fifo.utilisation_pct,
+                    "{name}: {} {}",
+                    rhumb.utilisation_pct,
+                    fifo.utilisation_pct
+                );
             }
             assert_eq!(rhumb.rejected, fifo.rejected);
         }
