@@ -75,7 +75,8 @@ mod tests {
         packer.write_all(ONE.as_bytes()).unwrap();
         let (_plain, plain) = file(ONE.as_bytes());
         let (_packed, packed) = file(&packer.finish().unwrap());
-        assert_eq!(text(&plain).unwrap(), text(&packed).unwrap());
+        let text = |path| files::packed_text(path, instance::MAX_BYTES).unwrap();
+        assert_eq!(text(&plain), text(&packed));
         assert_eq!(main(&packed, Output::plain(Format::Table)).unwrap(), Exit::Done);
     }
 

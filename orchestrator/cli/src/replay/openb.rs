@@ -2,6 +2,7 @@
 
 use crate::{
     exit::{CliError, Exit},
+    files,
     output::{Output, progress, table},
 };
 use clap::Args;
