@@ -3,6 +3,9 @@
 
 mod check;
 mod convert;
+mod mig;
+
+pub use mig::{MigEntry, SlicesEntry};
 
 use crate::{
     document::{self, DocumentError, Form},
@@ -199,15 +202,18 @@ pub struct DeviceGroupEntry {
     pub numa: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pcie: Vec<u32>,
-    /// Slices by profile that are already cut.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mig: BTreeMap<String, u32>,
+    /// Slices (MIG) that are cut, or may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<MigEntry>,
     /// Written by an export: more devices of this group, all of them taken.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub busy: u32,
     /// Written by an export: more devices of this group, and what is free of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partial: Vec<PartialEntry>,
+    /// Written by an export: more devices of this group, in slices, and what is free of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<SlicesEntry>,
     /// Written by an export where sizes cannot say it: the places of all devices of this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<PlaceEntry>,

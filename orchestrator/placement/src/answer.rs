@@ -26,7 +26,7 @@ pub(crate) fn plan(problem: &Problem, outcome: &Outcome) -> Option<Plan> {
             transfer_micros: terms.transfer,
             time_micros: terms.time,
             lateness_micros: terms.lateness,
-            fragmentation_micros: 0,
+            fragmentation_micros: terms.fragmentation,
             currency: problem.view.currency,
         },
         lower_bound_micros: bound,

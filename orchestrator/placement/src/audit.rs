@@ -3,6 +3,7 @@
 //! It shares no code with the search but the fit of replicas to nodes, which all of the project shares.
 
 mod legs;
+mod lost;
 mod terms;
 
 use crate::{
@@ -34,7 +35,7 @@ pub fn audit(plan: &Plan, request: &Request, view: &View, policy: &Policy) -> Ve
     if found.0.is_empty() {
         let carried = legs::check(&mut found, plan, request, view, policy);
         if found.0.is_empty() {
-            terms::check(&mut found, plan, request, view, &carried);
+            terms::check(&mut found, plan, request, view, policy, &carried);
         }
     }
     certificate(&mut found, plan);

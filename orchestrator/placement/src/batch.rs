@@ -1,7 +1,7 @@
 //! Several orders on one view: each is decided on what those before it left.
 
 use crate::{
-    decision::{Decision, apply, decide, explain},
+    decision::{Decision, apply_by, decide, explain},
     policy::{Policy, Request},
 };
 use rhumb_federation::View;
@@ -37,7 +37,7 @@ pub fn place_batch(view: &View, requests: &[Request], policy: &Policy) -> Batch 
             let alone = decide(view, request, policy);
             let least = alone.plan().map_or(plan.lower_bound_micros, |p| p.lower_bound_micros);
             bound = bound.saturating_add(least.min(plan.cost.total_micros));
-            if let Ok(next) = apply(&left, plan, request.order) {
+            if let Ok(next) = apply_by(&left, plan, request.order, policy) {
                 left = next;
             }
         }

@@ -6,7 +6,8 @@ use crate::{
     policy::{Policy, Request},
     problem::{Problem, Relax},
     refusal::{self, Question, Relaxed},
-    room, search, verdict,
+    room::{self, Mix},
+    search, verdict,
 };
 use rhumb_federation::View;
 use rhumb_model::{Change, Order, Plan, Reason, ReasonKind, Refusal, Verdict, quantity::Bandwidth, state::SiteState};
@@ -122,6 +123,15 @@ pub enum ApplyError {
 
 /// The view less what the plan takes: devices while it runs, and on each link the most it holds in any phase.
 pub fn apply(view: &View, plan: &Plan, order: &Order) -> Result<View, ApplyError> {
+    apply_with(view, plan, order, &Mix::default())
+}
+
+/// The same where the policy says which nodes of a site are taken.
+pub fn apply_by(view: &View, plan: &Plan, order: &Order, policy: &Policy) -> Result<View, ApplyError> {
+    apply_with(view, plan, order, &Mix::new(policy))
+}
+
+fn apply_with(view: &View, plan: &Plan, order: &Order, mix: &Mix) -> Result<View, ApplyError> {
     let mut next = view.clone();
     for index in 0..next.sites.len() {
         let name = next.sites[index].site.name.clone();
@@ -138,8 +148,8 @@ pub fn apply(view: &View, plan: &Plan, order: &Order) -> Result<View, ApplyError
             wants.push(room::Want { component, replicas: here });
         }
         if !wants.is_empty() {
-            let left =
-                room::pack(&next.sites[index].nodes, &wants).ok_or_else(|| ApplyError::Nodes(name.to_string()))?;
+            let left = room::pack_by(&next.sites[index].nodes, &wants, mix)
+                .ok_or_else(|| ApplyError::Nodes(name.to_string()))?;
             next.sites[index].nodes = left;
         }
     }

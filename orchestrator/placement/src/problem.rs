@@ -5,6 +5,7 @@ use crate::{
     network::{Direction, Mask, Network, Price},
     path::{Ask, Tree},
     policy::{Policy, Request},
+    room::Mix,
     stand::{self, Stand},
     streams,
     window::Tariff,
@@ -128,6 +129,9 @@ pub(crate) struct Problem<'a> {
     pub late: Option<Ratio>,
     /// Micro-units.
     pub budget: Option<Ratio>,
+    /// Micro-units for a device that is made unusable for an hour; `None`: it costs nothing.
+    pub fragmentation: Option<Ratio>,
+    pub mix: Mix<'a>,
     /// Openings of the order's own window have factor 0 here.
     pub window: Option<RefCell<Tariff>>,
     /// Tariffs of sites with windows, equal ones shared, by site.
@@ -173,6 +177,7 @@ impl<'a> Problem<'a> {
         let value = money(terms.value_per_hour, "value_per_hour").map_or(Ratio::from_integer(0), per_ns);
         let late = money(terms.late_per_hour, "late_per_hour").map(per_ns);
         let budget = money(terms.budget, "budget").filter(|_| !relax.budget);
+        let fragmentation = money(policy.fragmentation_per_device_hour, "the policy's fragmentation_per_device_hour");
         let since = |t: jiff::Timestamp| Ratio::from_integer(t.as_nanosecond() - request.submit.as_nanosecond());
         let window =
             terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, request.submit)));
@@ -193,6 +198,8 @@ impl<'a> Problem<'a> {
             value,
             late,
             budget,
+            fragmentation,
+            mix: Mix::new(policy),
             window,
             tariffs: tariffs(view, request.submit),
             least: RefCell::default(),
@@ -227,6 +234,7 @@ impl<'a> Problem<'a> {
             deadline: terms.deadline.filter(|_| !relax.deadline).map(since),
             budget: money(terms.budget).filter(|_| !relax.budget),
             window: terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, submit))),
+            mix: Mix::new(self.policy),
             tariffs: self.tariffs.clone(),
             least: RefCell::default(),
             bounds: RefCell::default(),

@@ -121,21 +121,14 @@ fn devices(view: &View, asked: &Accelerators, model: &ModelName) -> Option<Ratio
     if let Some(share) = asked.share {
         return Some(Ratio::new(i128::from(share.thousandths()), 1000));
     }
-    if let Some(profile) = &asked.mig {
+    if let Some(profile) = asked.mig {
         let memory = view.devices.get(model)?.memory.bytes();
         if memory == 0 {
             return None;
         }
-        return Ratio::new(slice_memory(profile)?, i128::from(memory)).checked_mul(&count);
+        return Ratio::new(i128::from(profile.memory().bytes()), i128::from(memory)).checked_mul(&count);
     }
     Some(count)
-}
-
-/// Bytes of a slice, from its profile: `3g.40gb` has 40 GiB.
-fn slice_memory(profile: &str) -> Option<i128> {
-    let (_, memory) = profile.split_once('.')?;
-    let digits = memory.split_once("gb").map_or("", |(digits, _)| digits);
-    Some(i128::from(digits.parse::<u32>().ok()?) << 30)
 }
 
 /// Devices that a plan names for each replica.

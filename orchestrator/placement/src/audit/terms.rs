@@ -3,9 +3,9 @@
 use super::{
     Found,
     legs::{Carried, Phase},
-    site,
+    lost, site,
 };
-use crate::policy::Request;
+use crate::policy::{Policy, Request};
 use jiff::Timestamp;
 use rhumb_federation::View;
 use rhumb_model::{
@@ -27,7 +27,14 @@ fn micros(at: Timestamp) -> Ratio {
     Ratio::new(at.as_nanosecond(), 1000)
 }
 
-pub(super) fn check(found: &mut Found, plan: &Plan, request: &Request, view: &View, carried: &[Carried]) {
+pub(super) fn check(
+    found: &mut Found,
+    plan: &Plan,
+    request: &Request,
+    view: &View,
+    policy: &Policy,
+    carried: &[Carried],
+) {
     let order = request.order;
     let terms = &order.terms;
     let money = |amount: Amount| amount.micros_in(view.currency, &view.rates).unwrap_or_default();
@@ -83,7 +90,7 @@ pub(super) fn check(found: &mut Found, plan: &Plan, request: &Request, view: &Vi
         ("transfer", cost.transfer_micros, transfer),
         ("time", cost.time_micros, time),
         ("lateness", cost.lateness_micros, late),
-        ("fragmentation", cost.fragmentation_micros, Ratio::default()),
+        ("fragmentation", cost.fragmentation_micros, lost::cost(plan, request, view, policy, longest / whole(HOUR_US))),
     ];
     for (name, said, exact) in &of {
         let expected = round_half_up(*exact);
@@ -126,9 +133,12 @@ fn price_per_hour(view: &View, prices: &PriceBook, component: &Component, a: &Si
     let mut sum = money(prices.cpu.as_ref()) * Ratio::new(i128::from(need.cpu.milli()), 1000)
         + money(prices.memory_gib.as_ref()) * Ratio::new(i128::from(need.memory.bytes()), 1 << 30);
     if let (Some(asked), Some(model)) = (&need.accelerators, &a.model) {
-        let devices = match asked.share {
-            Some(share) => Ratio::new(i128::from(share.thousandths()), 1000),
-            None => whole(i128::from(a.devices_per_replica)),
+        let each = whole(i128::from(a.devices_per_replica));
+        let device = view.devices.get(model).map_or(1, |d| i128::from(d.memory.bytes()));
+        let devices = match (asked.share, asked.mig) {
+            (Some(share), _) => Ratio::new(i128::from(share.thousandths()), 1000),
+            (None, Some(slice)) => each * Ratio::new(i128::from(slice.gigabytes) << 30, device),
+            (None, None) => each,
         };
         sum += money(prices.devices.get(model)) * devices;
     }
