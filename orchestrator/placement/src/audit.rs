@@ -4,6 +4,7 @@
 
 mod legs;
 mod lost;
+mod several;
 mod terms;
 
 use crate::{

@@ -178,7 +178,7 @@ pub fn held(plan: &Plan, order: &Order) -> std::collections::BTreeMap<rhumb_mode
         std::collections::BTreeMap::new();
     for leg in &plan.flows {
         let flow = order.flows.get(leg.flow as usize);
-        for id in &leg.path {
+        for id in leg.path.iter().chain(&leg.backup) {
             let load = loads.entry(id).or_default();
             let sum = match flow {
                 Some(f) if leg.volume_bytes > 0 && matches!(f.to, End::Component(_)) => &mut load.0,

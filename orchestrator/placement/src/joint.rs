@@ -1,54 +1,78 @@
 //! Legs that would overfill a link: their paths and rungs are chosen together, by branch and bound over alternatives.
+//! Legs that divide come last, and each takes what the others have left it.
 
 use crate::{
     cost::Carried,
     option::{self, Choice, Look},
     settle::{Best, Load, Settling},
+    several,
 };
 use num_traits::CheckedAdd;
 
-/// `independent`: what each leg would choose alone; cheapest first.
-pub(crate) fn settle(settling: &Settling, independent: &[Vec<Choice>], best: &mut Best) {
+/// `independent`: what each leg would choose alone, cheapest first; `floors`: what it costs at the least.
+pub(crate) fn settle(settling: &Settling, independent: &[Vec<Choice>], floors: &[Choice], best: &mut Best) {
     let problem = settling.problem;
     let most = problem.policy.alternatives as usize;
     let mut options = Vec::with_capacity(settling.legs.len());
+    let mut floors = floors.to_vec();
+    let mut divide = Vec::with_capacity(settling.legs.len());
     let mut complete = true;
-    for (leg, alone) in settling.legs.iter().zip(independent) {
-        if alone.first().is_none_or(|c| c.edges.is_empty()) {
+    for (index, (leg, alone)) in settling.legs.iter().zip(independent).enumerate() {
+        let local = alone.first().is_none_or(|c| c.edges.is_empty());
+        divide.push(!local && several::divides(problem, leg));
+        if local || divide[index] {
             options.push(alone.clone());
             continue;
         }
-        let (choices, all) = option::choices(problem, leg, Look::Wide(most));
-        complete &= all;
+        let (choices, left_out) = option::choices(problem, leg, Look::Wide(most));
+        complete &= left_out.is_none();
+        match (left_out, choices.first()) {
+            (None, Some(first)) => {
+                let time = choices.iter().map(|c| c.time).min().unwrap_or(first.time);
+                floors[index] = Choice { time, ..first.clone() };
+            }
+            (Some(_), _) => {}
+            (None, None) => return,
+        }
         options.push(choices);
     }
+    // one that divides is exact on what is left, but two might share it better
+    complete &= divide.iter().filter(|d| **d).count() < 2;
+    let mut order: Vec<usize> = (0..options.len()).collect();
+    order.sort_by_key(|i| divide[*i]);
     // what the legs from this one on cost at the least: (volume legs, held per nanosecond)
     let mut rest = vec![Carried::nothing(); options.len() + 1];
-    for (i, leg) in settling.legs.iter().enumerate().rev() {
-        let span = problem.streams[leg.stream].span;
-        let Some(first) = options[i].first() else { return };
-        let mut first = first.clone();
-        first.time = options[i].iter().map(|c| c.time).min().unwrap_or(first.time);
+    for (i, leg) in order.iter().enumerate().rev() {
+        let span = problem.streams[settling.legs[*leg].stream].span;
         // the cheapest cost may be split differently between the two terms: their sum is what bounds
-        let Some(sum) = rest[i + 1].with(&first, span) else { return };
+        let Some(sum) = rest[i + 1].with(&floors[*leg], span) else { return };
         rest[i] = sum;
     }
-    let mut joint = Joint { settling, options: &options, rest: &rest, load: Load::default(), chosen: Vec::new() };
     if !complete && let Some(bound) = settling.compute.bound(settling.least, &rest[0]) {
         best.leave(bound - SLACK);
     }
+    let load = Load::default();
+    let mut joint =
+        Joint { settling, options: &options, order: &order, divide: &divide, rest: &rest, load, chosen: Vec::new() };
     joint.next(Carried::nothing(), best);
 }
 
 /// Rounding each term down once may count the sum of two terms too high by this much.
-const SLACK: i128 = 2;
+pub(crate) const SLACK: i128 = 2;
 
 struct Joint<'j, 's, 'a> {
     settling: &'j Settling<'s, 'a>,
+    /// By leg.
     options: &'j [Vec<Choice>],
+    /// Legs in the order in which they choose.
+    order: &'j [usize],
+    /// By leg: whether it takes what is left.
+    divide: &'j [bool],
+    /// By place in the order.
     rest: &'j [Carried],
     load: Load,
-    chosen: Vec<usize>,
+    /// In the order in which they were chosen.
+    chosen: Vec<Choice>,
 }
 
 impl Joint<'_, '_, '_> {
@@ -59,18 +83,32 @@ impl Joint<'_, '_, '_> {
         if best.beats(bound) {
             return;
         }
-        if index == self.options.len() {
+        let Some(leg) = self.order.get(index).copied() else {
             if let Some((terms, times)) = settling.compute.best(&carried)
                 && best.total().is_none_or(|t| terms.total <= t)
             {
-                let chosen: Vec<&Choice> = self.chosen.iter().zip(self.options).map(|(c, o)| &o[*c]).collect();
+                let mut chosen: Vec<(usize, &Choice)> = self.order.iter().copied().zip(&self.chosen).collect();
+                chosen.sort_by_key(|(leg, _)| *leg);
+                let chosen: Vec<&Choice> = chosen.into_iter().map(|(_, choice)| choice).collect();
                 best.offer(settling.solution(&chosen, terms, times));
             }
             return;
-        }
-        let span = settling.problem.streams[settling.legs[index].stream].span;
+        };
+        let span = settling.problem.streams[settling.legs[leg].stream].span;
         let options = self.options;
-        for (pick, choice) in options[index].iter().enumerate() {
+        let divided;
+        let choices: &[Choice] = if self.divide[leg] {
+            let room = |edge: u32| self.load.left(settling.problem, span, edge);
+            let (found, left_out) = option::remaining(settling.problem, &settling.legs[leg], &room);
+            if left_out.is_some() {
+                best.leave(bound);
+            }
+            divided = found;
+            &divided
+        } else {
+            &options[leg]
+        };
+        for choice in choices {
             let Some(next) = carried.with(choice, span) else { continue };
             let Some(bound) = self.bound(&next, index + 1) else { continue };
             if best.beats(bound) {
@@ -82,7 +120,7 @@ impl Joint<'_, '_, '_> {
             if !self.load.add(settling.problem, span, choice) {
                 continue;
             }
-            self.chosen.push(pick);
+            self.chosen.push(choice.clone());
             self.next(next, best);
             self.chosen.pop();
             self.load.remove(span, choice);

@@ -33,6 +33,7 @@ mod refusal;
 mod room;
 mod search;
 mod settle;
+mod several;
 mod stand;
 mod streams;
 mod telling;

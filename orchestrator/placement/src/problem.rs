@@ -97,6 +97,10 @@ pub(crate) struct Stream {
     pub access: u64,
     pub copy: bool,
     pub encrypted: bool,
+    /// With a backup that shares nothing with the path.
+    pub protected: bool,
+    /// Over several paths.
+    pub split: bool,
     /// The region's access alone is beyond the bound.
     pub hopeless: bool,
 }
@@ -293,6 +297,8 @@ impl<'a> Problem<'a> {
 
     /// What a stream at `kbps` asks of links. `None`: no link carries that rate.
     pub fn ask(&self, stream: &Stream, kbps: u64, walk: Direction) -> Option<Ask<'_>> {
+        // one of several paths may carry next to nothing
+        let kbps = if stream.split { kbps.min(1) } else { kbps };
         let kbps = if self.relax.bandwidth { 0 } else { self.net.class(kbps)? };
         Some(Ask { allowed: &self.mask(stream.encrypted).allowed, kbps, price: stream.price(), walk })
     }

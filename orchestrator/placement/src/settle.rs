@@ -110,7 +110,12 @@ pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
     let Some(least) = compute.least() else { return };
-    for served in legs::servings(problem, &sites, SERVINGS) {
+    let ways = legs::servings(problem, &sites, SERVINGS);
+    // where a demand divides over sites and over paths too, the amounts that fill links are not all tried
+    if ways.len() > 1 && problem.streams.iter().any(|s| s.split && s.demand.is_some()) {
+        best.leave(least);
+    }
+    for served in ways {
         let legs = legs::legs(problem, &sites, &served);
         Settling { problem, placed, compute: &compute, least, legs: &legs, served: &served }.run(best);
     }
@@ -139,12 +144,24 @@ impl Settling<'_, '_> {
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
         let matter = |wanted: Span| self.compute.matter(wanted, held);
         let mut options: Vec<Vec<Choice>> = Vec::with_capacity(self.legs.len());
+        let mut floors: Vec<Choice> = Vec::with_capacity(self.legs.len());
+        let mut open = false;
         for leg in self.legs {
-            let (choices, _) = option::choices(self.problem, leg, Look::Best(matter(span(leg))));
-            if choices.is_empty() {
+            let (choices, floor) = option::choices(self.problem, leg, Look::Best(matter(span(leg))));
+            open |= floor.is_some();
+            let Some(first) = choices.first() else {
+                if open {
+                    best.leave(self.least);
+                }
                 return;
-            }
+            };
+            floors.push(floor.unwrap_or_else(|| option::timeless(first.clone())));
             options.push(choices);
+        }
+        if open {
+            let least = self.carried(&floors.iter().collect::<Vec<_>>());
+            let bound = least.and_then(|carried| self.compute.bound(self.least, &carried));
+            best.leave(bound.map_or(self.least, |b| b - joint::SLACK));
         }
         let of =
             |wanted: Span| -> Vec<usize> { (0..self.legs.len()).filter(|i| span(&self.legs[*i]) == wanted).collect() };
@@ -188,7 +205,7 @@ impl Settling<'_, '_> {
         }
         // a limit at which the legs overfill a link may hold a cheaper plan than those at which they do not
         if shared {
-            joint::settle(self, &options, best);
+            joint::settle(self, &options, &floors, best);
         }
     }
 
@@ -217,7 +234,7 @@ impl Settling<'_, '_> {
         let score = Score {
             total: terms.total,
             sites: self.compute.sites(),
-            links: chosen.iter().map(|c| c.edges.len()).sum(),
+            links: chosen.iter().map(|c| c.links()).sum(),
             names: self
                 .placed
                 .iter()
@@ -230,7 +247,7 @@ impl Settling<'_, '_> {
                 .zip(parts)
                 .map(|(list, part)| list.iter().map(|(s, _)| part.stands[*s].model.cloned()).collect())
                 .collect(),
-            paths: chosen.iter().map(|c| Rc::clone(&c.edges)).collect(),
+            paths: chosen.iter().map(|c| c.ids()).collect(),
             start: times.start,
             rungs: chosen.iter().map(|c| Reverse(c.kbps)).collect(),
             replicas: self.placed.iter().map(|list| list.iter().map(|(_, n)| Reverse(*n)).collect()).collect(),
@@ -253,7 +270,7 @@ pub(crate) struct Load {
 impl Load {
     /// `false`: some link would be overfull; nothing is added then.
     pub fn add(&mut self, problem: &Problem, span: Span, choice: &Choice) -> bool {
-        let free = |edge: &u32| problem.net.edges[*edge as usize].free;
+        let free = |edge: u32| problem.net.edges[edge as usize].free;
         // what runs is still held while the results are moved out
         let phases: Vec<&mut BTreeMap<u32, u64>> = match span {
             Span::Inbound => vec![&mut self.inbound],
@@ -262,17 +279,27 @@ impl Load {
         };
         let fits = |phase: &BTreeMap<u32, u64>| {
             choice
-                .edges
-                .iter()
-                .all(|e| phase.get(e).copied().unwrap_or(0).checked_add(choice.kbps).is_some_and(|k| k <= free(e)))
+                .loads()
+                .all(|(e, kbps)| phase.get(&e).copied().unwrap_or(0).checked_add(kbps).is_some_and(|k| k <= free(e)))
         };
         if !phases.iter().all(|p| fits(p)) {
             return false;
         }
         for phase in phases {
-            choice.edges.iter().for_each(|e| *phase.entry(*e).or_insert(0) += choice.kbps);
+            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) += kbps);
         }
         true
+    }
+
+    /// What a link still has for a leg of this span.
+    pub fn left(&self, problem: &Problem, span: Span, edge: u32) -> u64 {
+        let phases: &[&BTreeMap<u32, u64>] = match span {
+            Span::Inbound => &[&self.inbound],
+            Span::Run => &[&self.run, &self.outbound],
+            Span::Outbound => &[&self.outbound],
+        };
+        let most = phases.iter().filter_map(|p| p.get(&edge)).max().copied().unwrap_or(0);
+        problem.net.edges[edge as usize].free.saturating_sub(most)
     }
 
     pub fn remove(&mut self, span: Span, choice: &Choice) {
@@ -282,7 +309,7 @@ impl Load {
             Span::Outbound => vec![&mut self.outbound],
         };
         for phase in phases {
-            choice.edges.iter().for_each(|e| *phase.entry(*e).or_insert(0) -= choice.kbps);
+            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) -= kbps);
         }
     }
 }

@@ -73,6 +73,16 @@ pub(super) fn check(
             path += link.per_mbps_hour_micros * mbps * held / whole(HOUR_US);
             transfer += link.per_gb_micros * c.volume / whole(1_000_000_000);
         }
+        // a backup holds its rate as long, and carries nothing
+        for link in c.leg.backup.iter().filter_map(|id| view.link(id)) {
+            let mbps = Ratio::new(i128::from(c.leg.rate_kbps), 1000);
+            let held = match c.phase {
+                Phase::Run => finish - start,
+                _ if c.leg.rate_kbps == 0 => Ratio::default(),
+                _ => c.volume * whole(8) / mbps,
+            };
+            path += link.per_mbps_hour_micros * mbps * held / whole(HOUR_US);
+        }
     }
     let time = terms.value_per_hour.map(money).unwrap_or_default() * (finish - submit) / whole(HOUR_US);
     let past = terms.deadline.map(|d| (finish - micros(d)).max(Ratio::default())).unwrap_or_default();

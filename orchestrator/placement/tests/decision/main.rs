@@ -9,4 +9,5 @@ mod explained;
 mod optimal;
 mod packing;
 mod rules;
+mod several;
 mod world;

@@ -1,0 +1,187 @@
+//! A path and its backup, together the cheapest: they share no link in either direction and no risk group.
+//!
+//! With risk groups the question is NP-hard, and with a bound on the delay as well. Paths are tried cheapest first, each
+//! with its cheapest backup; the search ends, proved, when a path and the cheapest backup that any path has cost more
+//! than the best pair known.
+
+use super::{Found, More, held, tree};
+use crate::{
+    legs::Leg,
+    network::{Direction, Price},
+    option::{self, Choice, Ends, Look, Matter},
+    path::{self, Ask, Route, Wanted},
+    problem::Problem,
+};
+use std::{cmp::Reverse, collections::BTreeSet, rc::Rc};
+
+/// How many paths are tried, in rounds: each round lists the paths anew.
+const ROUNDS: [usize; 3] = [8, 64, 512];
+
+/// Backups of one path that are looked at where links are shared with other legs.
+const BACKUPS: usize = 8;
+
+/// A pair in units of price: nine for a path's price of a volume, as `Price::Volume` counts.
+struct Pair {
+    cost: i128,
+    primary: Rc<[u32]>,
+    latency: u64,
+    backup: Vec<u32>,
+}
+
+/// Pairs of one rate.
+struct Pairs {
+    list: Vec<Pair>,
+    /// The cheapest is among them.
+    cheapest: bool,
+    all: bool,
+}
+
+pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -> Found {
+    let rungs = option::rungs(problem, leg);
+    let matter = match look {
+        Look::Best(_) if !option::timed(problem, leg) => Matter::None,
+        Look::Best(matter) => matter,
+        Look::Wide(_) => Matter::Any,
+    };
+    let mut found = Found::default();
+    let (mut cheapest, mut all) = (true, true);
+    if matter == Matter::None {
+        let Some(lowest) = rungs.last() else { return found };
+        let pairs = search(problem, leg, ends, *lowest, Look::Best(Matter::None));
+        (cheapest, all) = (pairs.cheapest, pairs.cheapest);
+        if let Some(best) = pairs.list.first() {
+            let free = best.primary.iter().chain(&best.backup).map(|e| problem.net.edges[*e as usize].free).min();
+            let carried = |r: &&u64| problem.relax.bandwidth || free.is_some_and(|f| **r <= f);
+            let kbps = rungs.iter().find(carried).unwrap_or(lowest);
+            found.choices.extend(choice(problem, leg, ends, best, *kbps));
+        }
+    } else {
+        let mut last = None;
+        for kbps in &rungs {
+            let class = problem.net.class(*kbps);
+            let skip = matter == Matter::Sooner && last == Some(class);
+            if skip || (class.is_none() && !problem.relax.bandwidth) {
+                continue;
+            }
+            last = Some(class);
+            let pairs = search(problem, leg, ends, *kbps, look);
+            cheapest &= pairs.cheapest;
+            all &= pairs.all;
+            found.choices.extend(pairs.list.iter().filter_map(|p| choice(problem, leg, ends, p, *kbps)));
+        }
+        option::sort(&mut found.choices);
+        if matches!(look, Look::Best(Matter::Sooner)) {
+            option::keep_sooner(&mut found.choices);
+        }
+    }
+    if !all {
+        let first = found.choices.first().filter(|_| cheapest).cloned();
+        found.floor = first.or_else(|| option::floor(problem, leg, ends)).map(option::timeless);
+    }
+    found
+}
+
+fn choice(problem: &Problem, leg: &Leg, ends: &Ends, pair: &Pair, kbps: u64) -> Option<Choice> {
+    let (root, _) = option::shape(problem, ends, &pair.primary);
+    let alone = option::choice(problem, leg, ends, &pair.primary, root, pair.latency, kbps)?;
+    let held = option::holding(problem, leg, &pair.backup, kbps)?;
+    let mut both = alone.holding(&held)?;
+    both.more = Some(Rc::new(More::backup(&pair.primary, pair.backup.clone(), kbps)));
+    Some(both)
+}
+
+fn search(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> Pairs {
+    let (net, stream) = (problem.net, &problem.streams[leg.stream]);
+    let mut pairs = Pairs { list: Vec::new(), cheapest: true, all: true };
+    let Some(ask) = problem.ask(stream, kbps, ends.walk) else { return pairs };
+    let paths = problem.tree(stream, &ask, &ends.roots);
+    let second = Ask { price: held(ask.price), ..ask };
+    let factor = if ask.price == Price::Volume { 20 } else { 1 };
+    // no backup costs less, whatever the path
+    let any = tree(net, &second, &ends.roots);
+    let least = path::routes(net, &second, &any, ends.start, stream.bound, Wanted::Cheapest).first().map(|r| r.cost);
+    let Some(least) = least.map(|c| i128::from(c) * factor) else { return pairs };
+    let (many, most) = match look {
+        Look::Best(Matter::None) => (false, ROUNDS[ROUNDS.len() - 1]),
+        Look::Best(_) => (true, ROUNDS[1]),
+        Look::Wide(n) => (true, n.max(1)),
+    };
+    let quickest = paths.quickest(net, &ask, ends.start);
+    let mut best: Option<i128> = None;
+    let mut seen = 0;
+    for round in ROUNDS.into_iter().map(|n| n.min(most)) {
+        let (routes, all) =
+            path::alternatives(net, &ask, &paths, ends.start, stream.bound, (round, round.saturating_mul(64)));
+        for route in routes.iter().skip(seen) {
+            let floor = i128::from(route.cost) + least;
+            if !many && best.is_some_and(|b| floor > b) {
+                seen = usize::MAX;
+                break;
+            }
+            let (backups, every) = backups(problem, &second, route, ends, stream.bound, look);
+            pairs.all &= every;
+            for backup in backups {
+                let cost = i128::from(route.cost) + i128::from(backup.cost) * factor;
+                best = Some(best.map_or(cost, |b| b.min(cost)));
+                let primary = route.edges.clone().into();
+                pairs.list.push(Pair { cost, primary, latency: route.latency, backup: backup.edges });
+            }
+        }
+        if all || seen == usize::MAX {
+            pairs.cheapest = true;
+            break;
+        }
+        seen = routes.len();
+        // paths that were not listed cost at least as much as the last of those that were
+        let next = routes.last().map_or(0, |r| i128::from(r.cost)) + least;
+        pairs.cheapest = best.is_some_and(|b| b <= next);
+        let quick = pairs.list.iter().any(|p| Some(p.latency) == quickest && p.cost <= next);
+        pairs.all &= matches!(look, Look::Best(_)) && quick;
+        if round >= most || (many && quick) {
+            break;
+        }
+    }
+    if !many {
+        pairs.all = pairs.cheapest;
+    }
+    let key = |p: &Pair| (p.cost, p.primary.len() + p.backup.len(), p.primary.clone(), Reverse(p.latency));
+    pairs.list.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.backup.cmp(&b.backup)));
+    pairs
+}
+
+/// Backups of a path, cheapest first, and whether they are all that could matter.
+fn backups(
+    problem: &Problem,
+    ask: &Ask,
+    primary: &Route,
+    ends: &Ends,
+    bound: Option<u64>,
+    look: Look,
+) -> (Vec<Route>, bool) {
+    let net = problem.net;
+    let apart = apart(problem, ask.allowed, &primary.edges);
+    let ask = Ask { allowed: &apart, ..*ask };
+    let root = match ends.walk {
+        Direction::Against => primary.edges.first().map(|e| net.edges[*e as usize].from),
+        Direction::Along => primary.edges.last().map(|e| net.edges[*e as usize].to),
+    };
+    let Some(root) = root else { return (Vec::new(), true) };
+    let tree = tree(net, &ask, &[root]);
+    if matches!(look, Look::Wide(_)) {
+        return path::alternatives(net, &ask, &tree, ends.start, bound, (BACKUPS, BACKUPS * 64));
+    }
+    (path::routes(net, &ask, &tree, ends.start, bound, Wanted::Cheapest), true)
+}
+
+/// The links that share nothing with a path: not itself, not its other half, no risk group.
+fn apart(problem: &Problem, allowed: &[bool], primary: &[u32]) -> Vec<bool> {
+    let links = || primary.iter().map(|e| problem.link(*e));
+    let ids: BTreeSet<_> = links().map(|l| &l.id).collect();
+    let halves: BTreeSet<_> = links().filter_map(|l| l.link.reverse.as_ref()).collect();
+    let risks: BTreeSet<_> = links().flat_map(|l| &l.srlg).collect();
+    let takes = |edge: usize| {
+        let link = problem.link(edge as u32);
+        !ids.contains(&link.id) && !halves.contains(&link.id) && !link.srlg.iter().any(|s| risks.contains(s))
+    };
+    allowed.iter().enumerate().map(|(edge, allowed)| *allowed && takes(edge)).collect()
+}
