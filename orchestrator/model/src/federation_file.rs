@@ -15,7 +15,7 @@ use crate::{
     },
     order::Precision,
     price::PriceBook,
-    quantity::{Bandwidth, Bytes, Cores, Latency, Ppm, Share},
+    quantity::{Bandwidth, Bytes, Cores, Latency, Ppm, Share, Span},
     ratio::Decimal,
     site::{Coordinates, Tier},
     state::SiteState,
@@ -110,6 +110,10 @@ pub struct SiteEntry {
     /// Written by an export: `draining` or `lost` sites take no work.
     #[serde(default = "ready", skip_serializing_if = "is_ready")]
     pub state: SiteState,
+    /// Written by an export: how old the site's last report was. In a file without `at`, a site whose report is older than a
+    /// minute is given no work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<Span>,
 }
 
 fn core() -> Tier {

@@ -222,7 +222,9 @@ impl Bounding<'_, '_> {
                 .iter()
                 .filter_map(|s| {
                     let demand = s.demand.filter(|d| *d > 0)?;
-                    let parts = (demand / must.clamp(1, demand)).max(1);
+                    // other flows may make up what the site must serve, so that of this one it serves the rest at the least
+                    let least = must.saturating_sub(all - demand).max(1);
+                    let parts = demand.div_ceil(least);
                     let reached = self.reach(s, b.site, b.hours, parts)?;
                     // the least of the whole flow, by what is asked of it
                     Some(Ratio::new(reached.whole, i128::from(demand)))

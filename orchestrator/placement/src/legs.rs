@@ -149,6 +149,9 @@ fn steps(problem: &Problem, stream: &Stream) -> Vec<u64> {
     steps
 }
 
+/// So many flows are served in every order.
+pub(crate) const FEW: usize = 3;
+
 /// The orders in which a few flows are served; of many only their own.
 fn orders(n: usize) -> Vec<Vec<usize>> {
     match n {

@@ -111,8 +111,13 @@ pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     let Some(compute) = Compute::new(problem, placed) else { return };
     let Some(least) = compute.least() else { return };
     let ways = legs::servings(problem, &sites, SERVINGS);
-    // where a demand divides over sites and over paths too, the amounts that fill links are not all tried
-    if ways.len() > 1 && problem.streams.iter().any(|s| s.split && s.demand.is_some()) {
+    // of a few flows that no path divides, all ways that could matter are tried; of more, a choice
+    let demands = |part: usize| {
+        let to = move |s: &&crate::problem::Stream| s.demand.is_some() && s.to == crate::problem::Place::Part(part);
+        problem.streams.iter().filter(to)
+    };
+    let few = |part: usize| demands(part).count() <= legs::FEW && !demands(part).any(|s| s.split);
+    if ways.len() > 1 && (ways.len() >= SERVINGS || !(0..sites.len()).all(few)) {
         best.leave(least);
     }
     for served in ways {

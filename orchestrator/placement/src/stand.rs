@@ -186,7 +186,10 @@ pub(crate) fn why_not(view: &View, request: Request, component: &Component, inde
             SiteState::Draining => {
                 Some((ReasonKind::Draining, "a site that takes work".to_owned(), "draining".to_owned()))
             }
-            state => Some((ReasonKind::Stale, "a site that reports".to_owned(), state.to_string())),
+            state => {
+                let age = site.age.map_or(String::new(), |age| format!(", last heard of {age} ago"));
+                Some((ReasonKind::Stale, "a site that reports".to_owned(), format!("{state}{age}")))
+            }
         })?;
     Some(Reason {
         reason,

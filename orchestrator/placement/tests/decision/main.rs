@@ -10,4 +10,5 @@ mod optimal;
 mod packing;
 mod rules;
 mod several;
+mod wide;
 mod world;

@@ -130,3 +130,37 @@ fn replicas_of_one_domain_take_the_tightest_that_holds_them() {
     let request = job(4, "{count: 8}", "{spread: rack}");
     assert!(decide(&view, &Request::new(&request, submit()), &Policy::default()).outcome.is_err());
 }
+
+/// How long a large gang takes, to be read by a person: `cargo test -p rhumb-placement large_gangs -- --nocapture`.
+#[test]
+fn large_gangs_are_placed_by_shape_not_one_by_one() {
+    let racks: Vec<String> = (0..64)
+        .map(|r| format!("{{count: 20, accelerators: {{model: H, count: 8, islands: [8]}}, cpu: 96, rack: r{r:02}}}"))
+        .collect();
+    let view = view(&site(&racks.join(", ")));
+    for (replicas, need, place) in [
+        (512, "{count: 2, interconnect: nvlink}", "{spread: node}"),
+        (512, "{count: 8, interconnect: nvlink}", "{}"),
+        (64, "{count: 8}", "{spread: rack}"),
+        (80, "{count: 2, interconnect: rack}", "{}"),
+        (10_000, "{count: 1}", "{}"),
+        (10_000, "{share: 50%}", "{}"),
+    ] {
+        let order = job(replicas, need, place);
+        let request = Request::new(&order, submit());
+        for policy in [Policy::default(), mix(&[(r#"{"count": 8}"#, 1), (PAIR, 2)], Some("1 CNY"))] {
+            let begun = std::time::Instant::now();
+            let plan = decide(&view, &request, &policy).outcome.expect("it fits");
+            let decided = begun.elapsed();
+            let after = apply_by(&view, &plan, &order, &policy).unwrap();
+            println!(
+                "{replicas} x {need} {place}, mix of {}: decided in {decided:?}, applied in {:?}",
+                policy.demand_mix.len(),
+                begun.elapsed() - decided
+            );
+            assert_eq!(plan.components[0].assignments.iter().map(|a| a.replicas).sum::<u32>(), replicas);
+            assert_eq!(audit(&plan, &request, &view, &policy), vec![]);
+            assert!(after.sites[0].nodes.len() < 400);
+        }
+    }
+}
