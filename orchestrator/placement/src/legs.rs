@@ -1,6 +1,9 @@
 //! Flows as legs: one per pair of sites (or point and site) that a flow joins, dividing by replicas at each end.
 
-use crate::problem::{Place, Problem, Stream};
+use crate::{
+    network::Price,
+    problem::{Place, Problem, Span, Stream},
+};
 use rhumb_model::ratio::Ratio;
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -115,7 +118,8 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize) -> Vec<Ser
         let serves = problem.parts[part].serves;
         let room: Vec<u64> = list.iter().map(|(_, n)| serves.saturating_mul(u64::from(*n))).collect();
         let steps = problem.streams.iter().map(|s| steps(problem, s)).collect();
-        let mut fill = Fill { sites: list, steps, found: BTreeSet::new(), most };
+        let rates = problem.streams.iter().map(|s| s.kbps.zip(s.demand).filter(|(_, d)| *d > 0)).collect();
+        let mut fill = Fill { sites: list, steps, rates, caps: narrow(problem), found: BTreeSet::new(), most };
         for order in orders(streams.len()) {
             let streams: Vec<(usize, u64)> = order.iter().map(|i| streams[*i]).collect();
             fill.next(&streams, 0, room.clone(), vec![Vec::new(); problem.streams.len()]);
@@ -166,6 +170,10 @@ struct Fill<'a> {
     sites: &'a [(usize, u32)],
     /// By stream: amounts at which a link is full.
     steps: Vec<Vec<u64>>,
+    /// By stream: (kbit/s, demand) of the whole.
+    rates: Vec<Option<(u64, u64)>>,
+    /// Free capacities of links that several streams might fill together, in kbit/s; none where there are many.
+    caps: Vec<u64>,
     found: BTreeSet<Served>,
     most: usize,
 }
@@ -193,7 +201,9 @@ impl Fill<'_> {
                 continue;
             }
             let all = left.min(room[site]);
-            let part: Vec<u64> = self.steps[stream].iter().copied().filter(|s| *s < all).collect();
+            let alone = self.steps[stream].iter().copied();
+            let part: BTreeSet<u64> = alone.chain(self.beside(stream, &served)).filter(|s| *s < all).collect();
+            let part = part.into_iter().rev();
             for given in [all].into_iter().chain(part) {
                 let mut room = room.clone();
                 room[site] -= given;
@@ -205,6 +215,45 @@ impl Fill<'_> {
             }
         }
     }
+}
+
+impl Fill<'_> {
+    /// Amounts of a stream that fill a link which legs that are served already take too.
+    fn beside(&self, stream: usize, served: &Served) -> Vec<u64> {
+        let Some((rate, demand)) = self.rates[stream].filter(|(rate, _)| *rate > 0) else { return Vec::new() };
+        let of = |(other, sites): (usize, &Vec<(usize, u64)>)| -> Vec<u64> {
+            let Some((rate, all)) = self.rates[other] else { return Vec::new() };
+            let each = sites.iter().map(|(_, d)| divided(rate, &Ratio::new(i128::from(*d), i128::from(all))));
+            each.collect()
+        };
+        let mut sums = BTreeSet::from([0_u64]);
+        for kbps in served.iter().enumerate().flat_map(of).take(MOST_BESIDE) {
+            let more: Vec<u64> = sums.iter().map(|s| s.saturating_add(kbps)).collect();
+            sums.extend(more);
+        }
+        let left = |cap: &u64| sums.iter().filter_map(|s| cap.checked_sub(*s)).collect::<Vec<_>>();
+        let carried = |kbps: u64| (u128::from(kbps) * u128::from(demand) / u128::from(rate)) as u64;
+        self.caps.iter().flat_map(left).map(carried).filter(|d| *d > 0).collect()
+    }
+}
+
+/// Legs beside which one is fitted onto a link, at most.
+const MOST_BESIDE: usize = 5;
+
+/// Whether all divisions that could matter are tried even where links are full: of one stream over up to three sites, on
+/// links that no other takes, each leg fills its site, or a link alone or beside the others, or takes what is left.
+pub(crate) fn all_divisions(problem: &Problem, sites: &Sites) -> bool {
+    let mut demands = problem.streams.iter().filter(|s| s.demand.is_some());
+    let plain = |s: &Stream| !s.split && !s.protected && sites.iter().all(|list| list.len() <= 3);
+    let holds = |s: &&Stream| s.demand.is_none() && s.span != Span::Inbound && s.price() != Price::Free;
+    let one = demands.next().is_some_and(plain) && demands.next().is_none();
+    one && !problem.streams.iter().any(|s| holds(&s)) && !narrow(problem).is_empty()
+}
+
+/// The distinct free capacities, where there are few.
+fn narrow(problem: &Problem) -> Vec<u64> {
+    let steps = problem.net.steps();
+    if steps.len() <= 16 && !problem.relax.bandwidth { steps.to_vec() } else { Vec::new() }
 }
 
 impl Stream {

@@ -198,6 +198,21 @@ pub(crate) fn floor(problem: &Problem, leg: &Leg, ends: &Ends) -> Option<Choice>
     choice(problem, leg, ends, &route, root, latency, lowest)
 }
 
+/// The cheapest path of a leg that runs, were no link full.
+pub(crate) fn unhindered(problem: &Problem, leg: &Leg) -> Option<Choice> {
+    let (ends, stream) = (ends(problem, leg), &problem.streams[leg.stream]);
+    let kbps = leg.kbps.unwrap_or(0);
+    if stream.hopeless {
+        return None;
+    }
+    if ends.roots.contains(&ends.start) {
+        return choice(problem, leg, &ends, &Rc::from([]), ends.start, 0, 0);
+    }
+    let (route, latency) = routes(problem, leg, &ends, 0, Look::Best(Matter::None)).0.into_iter().next()?;
+    let (root, _) = shape(problem, &ends, &route);
+    choice(problem, leg, &ends, &route, root, latency, kbps)
+}
+
 /// A choice that takes no time: a bound on any that costs as much.
 pub(crate) fn timeless(choice: Choice) -> Choice {
     Choice { time: Ratio::from_integer(0), ..choice }

@@ -9,8 +9,9 @@ use crate::{
     joint,
     legs::{self, Leg, Served, Sites},
     option::{self, Choice, Look, Matter},
-    problem::{Problem, Span},
+    problem::{Place, Problem, Span, Stream},
 };
+use num_traits::CheckedAdd;
 use rhumb_model::{ModelName, ratio::Ratio};
 use std::{cmp::Reverse, collections::BTreeMap, rc::Rc};
 
@@ -111,18 +112,32 @@ pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     let Some(compute) = Compute::new(problem, placed) else { return };
     let Some(least) = compute.least() else { return };
     let ways = legs::servings(problem, &sites, SERVINGS);
-    // of a few flows that no path divides, all ways that could matter are tried; of more, a choice
     let demands = |part: usize| {
-        let to = move |s: &&crate::problem::Stream| s.demand.is_some() && s.to == crate::problem::Place::Part(part);
-        problem.streams.iter().filter(to)
+        let to = |s: &&Stream| s.demand.is_some() && s.to == Place::Part(part);
+        problem.streams.iter().filter(to).count()
     };
-    let few = |part: usize| demands(part).count() <= legs::FEW && !demands(part).any(|s| s.split);
-    if ways.len() > 1 && (ways.len() >= SERVINGS || !(0..sites.len()).all(few)) {
-        best.leave(least);
-    }
+    // of a few flows all divisions that could matter are tried where no link is ever full
+    let many = ways.len() >= SERVINGS || (0..sites.len()).any(|part| demands(part) > legs::FEW);
+    let several = ways.len() > 1;
+    // what the cheapest division costs were no link full, and whether it costs no more as links are
+    let mut cheapest: Option<(Ratio, bool)> = None;
     for served in ways {
         let legs = legs::legs(problem, &sites, &served);
-        Settling { problem, placed, compute: &compute, least, legs: &legs, served: &served }.run(best);
+        let settling = Settling { problem, placed, compute: &compute, least, legs: &legs, served: &served };
+        let reached = settling.run(best);
+        if several && let Some(free) = settling.unhindered() {
+            let now = (free, reached == Some(free));
+            cheapest = Some(match cheapest {
+                Some(known) if known.0 < now.0 => known,
+                Some(known) if known.0 == now.0 => (known.0, known.1 || now.1),
+                _ => now,
+            });
+        }
+    }
+    let hindered = cheapest.is_some_and(|(_, reached)| !reached) && !legs::all_divisions(problem, &sites);
+    if several && (many || hindered) {
+        let held = cheapest.filter(|_| !many).map_or(Ratio::from_integer(0), |(free, _)| free);
+        best.leave(compute.bound(least, &Carried { held, ..Carried::nothing() }).unwrap_or(least));
     }
 }
 
@@ -143,7 +158,9 @@ struct Selection {
 }
 
 impl Settling<'_, '_> {
-    fn run(&self, best: &mut Best) {
+    /// What the legs with a demand cost, per nanosecond, where every leg may have its cheapest choice; `None`: where links
+    /// are too full for that, or that is not known.
+    fn run(&self, best: &mut Best) -> Option<Ratio> {
         let streams = &self.problem.streams;
         let span = |leg: &Leg| streams[leg.stream].span;
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
@@ -158,7 +175,7 @@ impl Settling<'_, '_> {
                 if open {
                     best.leave(self.least);
                 }
-                return;
+                return None;
             };
             floors.push(floor.unwrap_or_else(|| option::timeless(first.clone())));
             options.push(choices);
@@ -212,6 +229,18 @@ impl Settling<'_, '_> {
         if shared {
             joint::settle(self, &options, &floors, best);
         }
+        let demands = self.legs.iter().zip(&options).filter(|(leg, _)| leg.demand > 0);
+        let cost =
+            demands.filter_map(|(_, o)| o.first()).try_fold(Ratio::from_integer(0), |s, c| s.checked_add(&c.cost));
+        cost.filter(|_| !shared && !open)
+    }
+
+    /// What the legs with a demand would cost, per nanosecond, were no link full. `None`: some leg has no path even then.
+    fn unhindered(&self) -> Option<Ratio> {
+        let demands = self.legs.iter().filter(|leg| leg.demand > 0);
+        demands
+            .map(|leg| option::unhindered(self.problem, leg))
+            .try_fold(Ratio::from_integer(0), |s, c| s.checked_add(&c?.cost))
     }
 
     pub fn carried(&self, chosen: &[&Choice]) -> Option<Carried> {

@@ -4,7 +4,7 @@
 use crate::{brute, world::submit};
 use proptest::prelude::*;
 use rhumb_federation::View;
-use rhumb_model::{FederationFile, Order, quantity::Bandwidth};
+use rhumb_model::{FederationFile, Order, ReasonKind, quantity::Bandwidth};
 use rhumb_placement::{Policy, Request, audit, decide};
 use serde_json::{Value, json};
 
@@ -16,9 +16,23 @@ fn agree(file: &Value, order: &Value) -> Result<(), TestCaseError> {
     let request = Request::new(&order, submit());
     let found = decide(&view, &request, &policy);
     let best = brute::best(&view, &order, submit(), policy.staging_max.kbps());
+    if let (Some(plan), Some(best)) = (found.plan().filter(|p| !p.proven_optimal), &best) {
+        // links that the flows of several regions fill together: the division is not proved the best, and says so
+        prop_assert!(order.flows.iter().filter(|f| f.demand.is_some()).count() > 1, "{:?}", plan);
+        prop_assert!(
+            i128::from(plan.lower_bound_micros) <= best.total && best.total <= i128::from(plan.cost.total_micros)
+        );
+        prop_assert_eq!(audit(plan, &request, &view, &policy), vec![]);
+        return Ok(());
+    }
+    if let (Err(reasons), Some(_)) = (&found.outcome, &best) {
+        // nor is a plan denied that was not found
+        let regions = order.flows.iter().filter(|f| f.demand.is_some()).count();
+        prop_assert!(regions > 1 && reasons.iter().any(|r| r.reason == ReasonKind::SearchLimit), "{:?}", reasons);
+        return Ok(());
+    }
     prop_assert_eq!(found.plan().map(|p| i128::from(p.cost.total_micros)), best.map(|b| b.total), "{:?}", found);
     if let Some(plan) = found.plan() {
-        prop_assert!(plan.proven_optimal, "{:?}", plan);
         prop_assert_eq!(audit(plan, &request, &view, &policy), vec![]);
     }
     Ok(())
@@ -195,7 +209,7 @@ fn talking() -> impl Strategy<Value = (Value, Value)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn parts_of_devices_are_placed_as_cheaply_as_can_be((file, order) in parts()) {
