@@ -25,14 +25,14 @@ pub(crate) fn settle(settling: &Settling, independent: &[Vec<Choice>], floors: &
             continue;
         }
         let (choices, left_out) = option::choices(problem, leg, Look::Wide(most));
-        complete &= left_out.is_none();
-        match (left_out, choices.first()) {
-            (None, Some(first)) => {
+        complete &= left_out.is_empty();
+        match choices.first() {
+            Some(first) if left_out.is_empty() => {
                 let time = choices.iter().map(|c| c.time).min().unwrap_or(first.time);
                 floors[index] = Choice { time, ..first.clone() };
             }
-            (Some(_), _) => {}
-            (None, None) => return,
+            None if left_out.is_empty() => return,
+            _ => {}
         }
         options.push(choices);
     }
@@ -100,7 +100,7 @@ impl Joint<'_, '_, '_> {
         let choices: &[Choice] = if self.divide[leg] {
             let room = |edge: u32| self.load.left(settling.problem, span, edge);
             let (found, left_out) = option::remaining(settling.problem, &settling.legs[leg], &room);
-            if left_out.is_some() {
+            if !left_out.is_empty() {
                 best.leave(bound);
             }
             divided = found;

@@ -75,26 +75,25 @@ pub(crate) enum Look {
     Wide(usize),
 }
 
-/// Choices of a leg, cheapest first; and, where some that could matter are left out, what none of them is cheaper or
-/// quicker than.
-pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>, Option<Choice>) {
+/// Choices of a leg, cheapest first; and, where some that could matter are left out, what they cost and take at the least.
+pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>, Vec<Choice>) {
     let stream = &problem.streams[leg.stream];
     if stream.hopeless {
-        return (Vec::new(), None);
+        return (Vec::new(), Vec::new());
     }
     let ends = ends(problem, leg);
     if ends.roots.contains(&ends.start) {
         let local = Route { edges: Vec::new(), root: ends.start, cost: 0, latency: 0 };
-        return (choice(problem, leg, &ends, &local.edges.into(), ends.start, 0, 0).into_iter().collect(), None);
+        return (choice(problem, leg, &ends, &local.edges.into(), ends.start, 0, 0).into_iter().collect(), Vec::new());
     }
     if stream.protected {
         let found = several::protected(problem, leg, &ends, look);
-        return (found.choices, found.floor);
+        return (found.choices, found.floors);
     }
     if several::divides(problem, leg) {
         let room = |e: u32| problem.net.edges[e as usize].free;
         let found = several::split(problem, leg, &ends, look, &room);
-        return (found.choices, found.floor);
+        return (found.choices, found.floors);
     }
     let mut found = Vec::new();
     let mut all = true;
@@ -104,7 +103,7 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
         Look::Wide(_) => false,
     };
     if rungs.is_empty() {
-        return (found, None);
+        return (found, Vec::new());
     }
     if one {
         // a rung less opens more paths: the cheapest of all is among those of the lowest
@@ -115,7 +114,7 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
             let (root, latency) = shape(problem, &ends, &route);
             found.extend(choice(problem, leg, &ends, &route, root, latency, carried));
         }
-        return (found, None);
+        return (found, Vec::new());
     }
     let mut last = None;
     let mut paths: Vec<(Rc<[u32]>, u64)> = Vec::new();
@@ -143,14 +142,14 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
     if matches!(look, Look::Best(Matter::Sooner)) {
         keep_sooner(&mut found);
     }
-    let floor = if all { None } else { found.first().cloned().map(timeless) };
-    (found, floor)
+    let floors = if all { Vec::new() } else { found.first().cloned().map(timeless).into_iter().collect() };
+    (found, floors)
 }
 
 /// What a leg that divides may choose on the links that others leave it; the second as `choices` gives it.
-pub(crate) fn remaining(problem: &Problem, leg: &Leg, room: &dyn Fn(u32) -> u64) -> (Vec<Choice>, Option<Choice>) {
+pub(crate) fn remaining(problem: &Problem, leg: &Leg, room: &dyn Fn(u32) -> u64) -> (Vec<Choice>, Vec<Choice>) {
     let found = several::split(problem, leg, &ends(problem, leg), Look::Best(Matter::Any), room);
-    (found.choices, found.floor)
+    (found.choices, found.floors)
 }
 
 /// Rates that a leg may take, in kbit/s, highest first.
@@ -190,12 +189,21 @@ pub(crate) fn keep_sooner(found: &mut Vec<Choice>) {
     });
 }
 
-/// The cheapest single path at the lowest rung, which no way on several paths is cheaper than.
-pub(crate) fn floor(problem: &Problem, leg: &Leg, ends: &Ends) -> Option<Choice> {
-    let lowest = rungs(problem, leg).last().copied()?;
-    let (route, latency) = routes(problem, leg, ends, lowest, Look::Best(Matter::None)).0.into_iter().next()?;
+/// The cheapest single path at a rung, which no way on several paths is cheaper than.
+pub(crate) fn floor(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64) -> Option<Choice> {
+    let (route, latency) = routes(problem, leg, ends, kbps, Look::Best(Matter::None)).0.into_iter().next()?;
     let (root, _) = shape(problem, ends, &route);
-    choice(problem, leg, ends, &route, root, latency, lowest)
+    choice(problem, leg, ends, &route, root, latency, kbps)
+}
+
+/// The same cost in the time that the rate takes on the quickest path, of `quickest` microseconds.
+pub(crate) fn quickly(problem: &Problem, leg: &Leg, choice: Choice, kbps: u64, quickest: u64) -> Choice {
+    if !timed(problem, leg) {
+        return timeless(choice);
+    }
+    let moving = leg.volume.checked_mul(&Ratio::new(8_000_000, i128::from(kbps.max(1))));
+    let time = moving.and_then(|m| m.checked_add(&Ratio::from_integer(i128::from(quickest) * 1_000)));
+    Choice { time: time.unwrap_or(Ratio::from_integer(0)), ..choice }
 }
 
 /// The cheapest path of a leg that runs, were no link full.

@@ -6,6 +6,7 @@ use crate::{
     path::{Ask, Tree},
     policy::{Policy, Request},
     room::Mix,
+    several,
     stand::{self, Stand},
     streams,
     window::Tariff,
@@ -80,6 +81,7 @@ pub(crate) enum Span {
 }
 
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // they are the flow's own
 pub(crate) struct Stream {
     /// Index in the order.
     pub flow: usize,
@@ -144,6 +146,8 @@ pub(crate) struct Problem<'a> {
     least: RefCell<HashMap<Stretch, Option<Ratio>>>,
     /// By replicas of each component.
     bounds: RefCell<HashMap<Vec<u32>, Option<Bounds>>>,
+    /// Pairs of paths of protected legs, worked out once.
+    pub pairs: RefCell<HashMap<several::Key, Rc<several::Pairs>>>,
     /// Links allowed for a plain and for an encrypted flow.
     allowed: [OnceCell<Mask>; 2],
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
@@ -208,6 +212,7 @@ impl<'a> Problem<'a> {
             tariffs: tariffs(view, request.submit),
             least: RefCell::default(),
             bounds: RefCell::default(),
+            pairs: RefCell::default(),
             allowed: Default::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
         })
@@ -242,6 +247,7 @@ impl<'a> Problem<'a> {
             tariffs: self.tariffs.clone(),
             least: RefCell::default(),
             bounds: RefCell::default(),
+            pairs: RefCell::default(),
             allowed: Default::default(),
             rungs: self.rungs.clone(),
             ..*self

@@ -167,23 +167,23 @@ impl Settling<'_, '_> {
         let matter = |wanted: Span| self.compute.matter(wanted, held);
         let mut options: Vec<Vec<Choice>> = Vec::with_capacity(self.legs.len());
         let mut floors: Vec<Choice> = Vec::with_capacity(self.legs.len());
-        let mut open = false;
+        let mut left_out: Vec<Vec<Choice>> = Vec::with_capacity(self.legs.len());
         for leg in self.legs {
-            let (choices, floor) = option::choices(self.problem, leg, Look::Best(matter(span(leg))));
-            open |= floor.is_some();
+            let (choices, rest) = option::choices(self.problem, leg, Look::Best(matter(span(leg))));
             let Some(first) = choices.first() else {
-                if open {
+                if !rest.is_empty() || left_out.iter().any(|l| !l.is_empty()) {
                     best.leave(self.least);
                 }
                 return None;
             };
-            floors.push(floor.unwrap_or_else(|| option::timeless(first.clone())));
+            let least = rest.iter().min_by(|a, b| a.cost.cmp(&b.cost)).filter(|r| r.cost < first.cost);
+            floors.push(option::timeless(least.unwrap_or(first).clone()));
+            left_out.push(rest);
             options.push(choices);
         }
+        let open = left_out.iter().any(|l| !l.is_empty());
         if open {
-            let least = self.carried(&floors.iter().collect::<Vec<_>>());
-            let bound = least.and_then(|carried| self.compute.bound(self.least, &carried));
-            best.leave(bound.map_or(self.least, |b| b - joint::SLACK));
+            best.leave(self.left_out(&floors, &left_out).map_or(self.least, |b| b - joint::SLACK));
         }
         let of =
             |wanted: Span| -> Vec<usize> { (0..self.legs.len()).filter(|i| span(&self.legs[*i]) == wanted).collect() };
@@ -233,6 +233,18 @@ impl Settling<'_, '_> {
         let cost =
             demands.filter_map(|(_, o)| o.first()).try_fold(Ratio::from_integer(0), |s, c| s.checked_add(&c.cost));
         cost.filter(|_| !shared && !open)
+    }
+
+    /// No plan with a choice that was left out costs less: of each such leg by itself, its rates one by one, with all other
+    /// legs at their least.
+    fn left_out(&self, floors: &[Choice], left_out: &[Vec<Choice>]) -> Option<i128> {
+        let with = |leg: usize, other: &Choice| {
+            let mut chosen: Vec<&Choice> = floors.iter().collect();
+            chosen[leg] = other;
+            self.compute.bound(self.least, &self.carried(&chosen)?)
+        };
+        let of_leg = |leg: usize| left_out[leg].iter().filter_map(|other| with(leg, other)).min();
+        (0..floors.len()).filter_map(of_leg).min()
     }
 
     /// What the legs with a demand would cost, per nanosecond, were no link full. `None`: some leg has no path even then.

@@ -5,7 +5,7 @@ mod pair;
 mod parts;
 mod simplex;
 
-pub(crate) use pair::protected;
+pub(crate) use pair::{Key, Pairs, protected};
 pub(crate) use parts::{divides, split};
 
 use crate::{
@@ -39,8 +39,9 @@ pub(crate) struct Part {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub choices: Vec<Choice>,
-    /// Nothing that was left out costs less or takes less time than this. `None`: nothing that matters was left out.
-    pub floor: Option<Choice>,
+    /// Everything that was left out costs as much and takes as long as one of these, at the least. Empty: nothing that
+    /// matters was left out.
+    pub floors: Vec<Choice>,
 }
 
 impl More {

@@ -111,7 +111,9 @@ impl Domains {
     fn inside(&self, at: usize) -> Vec<Group> {
         let mut inside = self.parts[at].clone();
         if at >= self.named {
-            inside.iter_mut().for_each(|g| g.count = 1);
+            for group in &mut inside {
+                group.count = 1;
+            }
         }
         inside
     }
@@ -186,10 +188,9 @@ impl Packing<'_> {
                 let (shape, on_node) =
                     if spread.is_some() { (first.left, 1) } else { self.run(first.left, *model, left, others) };
                 let nodes = match spread {
-                    Some(Spread::Rack | Spread::Site) => 1,
                     Some(Spread::Node) => count.min(left),
                     None if siblings => (count - 1).min(left / on_node),
-                    None => 1,
+                    _ => 1,
                 };
                 left -= nodes * on_node;
                 racks.insert(shape.rack.clone());

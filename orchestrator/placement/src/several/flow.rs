@@ -91,7 +91,10 @@ fn from_one(pipes: &Pipes, source: u32, sink: u32, kbps: u64) -> Option<(i128, V
 fn streams(pipes: &Pipes, mut flow: Vec<u64>, source: u32, sink: u32) -> Vec<Stream> {
     let net = pipes.net;
     let mut streams: Vec<Stream> = Vec::new();
-    while source != sink {
+    if source == sink {
+        return streams;
+    }
+    loop {
         let mut best: Vec<Option<u64>> = vec![None; net.points()];
         let mut came: Vec<Option<u32>> = vec![None; net.points()];
         let mut heap = BinaryHeap::from([Reverse((0_u64, source))]);
@@ -121,7 +124,9 @@ fn streams(pipes: &Pipes, mut flow: Vec<u64>, source: u32, sink: u32) -> Vec<Str
         }
         edges.reverse();
         let kbps = edges.iter().map(|e| flow[*e as usize]).min().unwrap_or(0);
-        edges.iter().for_each(|e| flow[*e as usize] -= kbps);
+        for edge in &edges {
+            flow[*edge as usize] -= kbps;
+        }
         streams.push(Stream { edges, kbps });
     }
     streams

@@ -12,6 +12,8 @@ use crate::{
     path::{self, Ask, Route, Wanted},
     problem::Problem,
 };
+use num_traits::{CheckedDiv, CheckedMul};
+use rhumb_model::ratio::Ratio;
 use std::{cmp::Reverse, collections::BTreeSet, rc::Rc};
 
 /// How many paths are tried, in rounds: each round lists the paths anew.
@@ -21,6 +23,7 @@ const ROUNDS: [usize; 3] = [8, 64, 512];
 const BACKUPS: usize = 8;
 
 /// A pair in units of price: nine for a path's price of a volume, as `Price::Volume` counts.
+#[derive(Debug)]
 struct Pair {
     cost: i128,
     primary: Rc<[u32]>,
@@ -29,12 +32,19 @@ struct Pair {
 }
 
 /// Pairs of one rate.
-struct Pairs {
+#[derive(Debug)]
+pub(crate) struct Pairs {
     list: Vec<Pair>,
     /// The cheapest is among them.
     cheapest: bool,
+    /// Whatever else there is costs more, and more than the time that it saves is worth.
     all: bool,
+    /// No path is quicker, in microseconds.
+    quickest: u64,
 }
+
+/// What pairs of a leg depend on: stream, ends, class of the rate, and what of time is worth trying.
+pub(crate) type Key = (usize, u32, Rc<[u32]>, Option<u64>, Option<i128>);
 
 pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -> Found {
     let rungs = option::rungs(problem, leg);
@@ -44,41 +54,76 @@ pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -
         Look::Wide(_) => Matter::Any,
     };
     let mut found = Found::default();
-    let (mut cheapest, mut all) = (true, true);
+    let mut floor = |pairs: &Pairs, kbps: u64, all: bool| {
+        if !all {
+            let first = pairs.list.first().filter(|_| pairs.cheapest);
+            let least = match first {
+                Some(pair) => choice(problem, leg, ends, pair, kbps),
+                None => option::floor(problem, leg, ends, kbps),
+            };
+            found.floors.extend(least.map(|c| option::quickly(problem, leg, c, kbps, pairs.quickest)));
+        }
+    };
     if matter == Matter::None {
         let Some(lowest) = rungs.last() else { return found };
-        let pairs = search(problem, leg, ends, *lowest, Look::Best(Matter::None));
-        (cheapest, all) = (pairs.cheapest, pairs.cheapest);
+        let pairs = known(problem, leg, ends, *lowest, Look::Best(Matter::None));
+        floor(&pairs, *lowest, pairs.cheapest);
         if let Some(best) = pairs.list.first() {
             let free = best.primary.iter().chain(&best.backup).map(|e| problem.net.edges[*e as usize].free).min();
             let carried = |r: &&u64| problem.relax.bandwidth || free.is_some_and(|f| **r <= f);
             let kbps = rungs.iter().find(carried).unwrap_or(lowest);
             found.choices.extend(choice(problem, leg, ends, best, *kbps));
         }
-    } else {
-        let mut last = None;
-        for kbps in &rungs {
-            let class = problem.net.class(*kbps);
-            let skip = matter == Matter::Sooner && last == Some(class);
-            if skip || (class.is_none() && !problem.relax.bandwidth) {
-                continue;
-            }
-            last = Some(class);
-            let pairs = search(problem, leg, ends, *kbps, look);
-            cheapest &= pairs.cheapest;
-            all &= pairs.all;
-            found.choices.extend(pairs.list.iter().filter_map(|p| choice(problem, leg, ends, p, *kbps)));
-        }
-        option::sort(&mut found.choices);
-        if matches!(look, Look::Best(Matter::Sooner)) {
-            option::keep_sooner(&mut found.choices);
-        }
+        return found;
     }
-    if !all {
-        let first = found.choices.first().filter(|_| cheapest).cloned();
-        found.floor = first.or_else(|| option::floor(problem, leg, ends)).map(option::timeless);
+    let mut last = None;
+    let mut choices = Vec::new();
+    for kbps in &rungs {
+        let class = problem.net.class(*kbps);
+        let skip = matter == Matter::Sooner && last == Some(class);
+        if skip || (class.is_none() && !problem.relax.bandwidth) {
+            continue;
+        }
+        last = Some(class);
+        let pairs = known(problem, leg, ends, *kbps, look);
+        floor(&pairs, *kbps, pairs.all);
+        choices.extend(pairs.list.iter().filter_map(|p| choice(problem, leg, ends, p, *kbps)));
+    }
+    found.choices = choices;
+    option::sort(&mut found.choices);
+    if matches!(look, Look::Best(Matter::Sooner)) {
+        option::keep_sooner(&mut found.choices);
     }
     found
+}
+
+/// The pairs of a rate, searched once.
+fn known(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> Rc<Pairs> {
+    let worth = match look {
+        Look::Best(Matter::None) => Some(0),
+        Look::Best(Matter::Sooner) => worth(problem, leg),
+        Look::Best(Matter::Any) => None,
+        Look::Wide(_) => return Rc::new(search(problem, leg, ends, kbps, None, look)),
+    };
+    let class = problem.net.class(kbps);
+    let key: Key = (leg.stream, ends.start, Rc::clone(&ends.roots), class, worth);
+    if let Some(pairs) = problem.pairs.borrow().get(&key) {
+        return Rc::clone(pairs);
+    }
+    let pairs = Rc::new(search(problem, leg, ends, kbps, worth, look));
+    problem.pairs.borrow_mut().insert(key, Rc::clone(&pairs));
+    pairs
+}
+
+/// What a microsecond is worth, in units of price, rounded up to a power of two. `None`: more than money hangs on it.
+fn worth(problem: &Problem, leg: &Leg) -> Option<i128> {
+    if problem.deadline.is_some() || leg.volume <= Ratio::from_integer(0) {
+        return None;
+    }
+    // micro-units a microsecond, over micro-units for a unit of price of this volume
+    let unit = leg.volume.checked_div(&Ratio::from_integer(problem.net.scale.checked_mul(9_000_000_000)?))?;
+    let units = problem.value.checked_mul(&Ratio::from_integer(1_000))?.checked_div(&unit)?.ceil().to_integer();
+    i128::try_from(u128::try_from(units).ok()?.checked_next_power_of_two()?).ok()
 }
 
 fn choice(problem: &Problem, leg: &Leg, ends: &Ends, pair: &Pair, kbps: u64) -> Option<Choice> {
@@ -90,9 +135,9 @@ fn choice(problem: &Problem, leg: &Leg, ends: &Ends, pair: &Pair, kbps: u64) -> 
     Some(both)
 }
 
-fn search(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> Pairs {
+fn search(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, worth: Option<i128>, look: Look) -> Pairs {
     let (net, stream) = (problem.net, &problem.streams[leg.stream]);
-    let mut pairs = Pairs { list: Vec::new(), cheapest: true, all: true };
+    let mut pairs = Pairs { list: Vec::new(), cheapest: true, all: true, quickest: 0 };
     let Some(ask) = problem.ask(stream, kbps, ends.walk) else { return pairs };
     let paths = problem.tree(stream, &ask, &ends.roots);
     let second = Ask { price: held(ask.price), ..ask };
@@ -101,48 +146,46 @@ fn search(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> P
     let any = tree(net, &second, &ends.roots);
     let least = path::routes(net, &second, &any, ends.start, stream.bound, Wanted::Cheapest).first().map(|r| r.cost);
     let Some(least) = least.map(|c| i128::from(c) * factor) else { return pairs };
-    let (many, most) = match look {
-        Look::Best(Matter::None) => (false, ROUNDS[ROUNDS.len() - 1]),
-        Look::Best(_) => (true, ROUNDS[1]),
+    let (wide, most) = match look {
+        Look::Best(_) => (false, ROUNDS[ROUNDS.len() - 1]),
         Look::Wide(n) => (true, n.max(1)),
     };
-    let quickest = paths.quickest(net, &ask, ends.start);
-    let mut best: Option<i128> = None;
+    pairs.quickest = paths.quickest(net, &ask, ends.start).unwrap_or(0);
+    // the cheapest pair, and how much dearer one may be that is quicker and still of use
+    let mut best: Option<(i128, i128)> = None;
+    let limit = |best: Option<(i128, i128)>| best.map(|(cost, more)| cost.saturating_add(more));
     let mut seen = 0;
     for round in ROUNDS.into_iter().map(|n| n.min(most)) {
-        let (routes, all) =
+        let (routes, every) =
             path::alternatives(net, &ask, &paths, ends.start, stream.bound, (round, round.saturating_mul(64)));
+        let mut done = every;
         for route in routes.iter().skip(seen) {
-            let floor = i128::from(route.cost) + least;
-            if !many && best.is_some_and(|b| floor > b) {
-                seen = usize::MAX;
+            if !wide && limit(best).is_some_and(|l| i128::from(route.cost) + least > l) {
+                done = true;
                 break;
             }
-            let (backups, every) = backups(problem, &second, route, ends, stream.bound, look);
-            pairs.all &= every;
+            let (backups, all) = backups(problem, &second, route, ends, stream.bound, look);
+            pairs.all &= all;
             for backup in backups {
                 let cost = i128::from(route.cost) + i128::from(backup.cost) * factor;
-                best = Some(best.map_or(cost, |b| b.min(cost)));
+                let more =
+                    i128::from(route.latency - pairs.quickest.min(route.latency)).saturating_mul(worth.unwrap_or(0));
+                best = best.into_iter().chain([(cost, more)]).min();
                 let primary = route.edges.clone().into();
                 pairs.list.push(Pair { cost, primary, latency: route.latency, backup: backup.edges });
             }
         }
-        if all || seen == usize::MAX {
-            pairs.cheapest = true;
-            break;
-        }
         seen = routes.len();
         // paths that were not listed cost at least as much as the last of those that were
         let next = routes.last().map_or(0, |r| i128::from(r.cost)) + least;
-        pairs.cheapest = best.is_some_and(|b| b <= next);
-        let quick = pairs.list.iter().any(|p| Some(p.latency) == quickest && p.cost <= next);
-        pairs.all &= matches!(look, Look::Best(_)) && quick;
-        if round >= most || (many && quick) {
+        pairs.cheapest = done || best.is_some_and(|(cost, _)| cost <= next);
+        let beyond = done || limit(best).is_some_and(|l| l <= next);
+        let quick = best.is_some_and(|(_, more)| more == 0) && worth.is_some();
+        // beyond the first round equals are no longer looked for
+        if done || round >= most || (!wide && beyond) {
+            pairs.all &= if wide { every } else { (beyond && worth.is_some()) || every || (quick && pairs.cheapest) };
             break;
         }
-    }
-    if !many {
-        pairs.all = pairs.cheapest;
     }
     let key = |p: &Pair| (p.cost, p.primary.len() + p.backup.len(), p.primary.clone(), Reverse(p.latency));
     pairs.list.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.backup.cmp(&b.backup)));

@@ -21,24 +21,26 @@ pub(crate) fn split(problem: &Problem, leg: &Leg, ends: &Ends, look: Look, room:
     let stream = &problem.streams[leg.stream];
     let timed = option::timed(problem, leg);
     let mut found = Found::default();
-    let (mut cheapest, mut all) = (true, true);
     for kbps in option::rungs(problem, leg) {
         let Some(ask) = problem.ask(stream, kbps, ends.walk) else { continue };
         let untimed = !timed || matches!(look, Look::Best(Matter::None));
         let divided = divide(problem, leg, ends, &ask, kbps, untimed, room);
-        cheapest &= divided.cheapest;
-        all &= divided.all;
-        found.choices.extend(divided.ways.iter().filter_map(|parts| choice(problem, leg, ends, parts, kbps)));
+        let ways: Vec<Choice> =
+            divided.ways.iter().filter_map(|parts| choice(problem, leg, ends, parts, kbps)).collect();
+        if !divided.all {
+            let cheapest = ways.iter().min_by(|a, b| a.cost.cmp(&b.cost)).filter(|_| divided.cheapest).cloned();
+            let least = cheapest.or_else(|| option::floor(problem, leg, ends, kbps));
+            let tree = problem.tree(stream, &ask, &ends.roots);
+            let quickest = tree.quickest(problem.net, &ask, ends.start).unwrap_or(0);
+            found.floors.extend(least.map(|c| option::quickly(problem, leg, c, kbps, quickest)));
+        }
+        found.choices.extend(ways);
     }
     option::sort(&mut found.choices);
     match look {
         Look::Best(Matter::None) => found.choices.truncate(1),
         Look::Best(Matter::Sooner) => option::keep_sooner(&mut found.choices),
         _ => {}
-    }
-    if !all {
-        let first = found.choices.first().filter(|_| cheapest).cloned();
-        found.floor = first.or_else(|| option::floor(problem, leg, ends)).map(option::timeless);
     }
     found
 }

@@ -15,7 +15,9 @@ pub(super) fn rates(cost: &[i64], limits: &[(Vec<usize>, u64)], total: u64) -> O
     table[0][columns - 1] = one;
     table[0][columns] = whole(total);
     for (i, (members, room)) in limits.iter().enumerate() {
-        members.iter().for_each(|p| table[i + 1][*p] = one);
+        for path in members {
+            table[i + 1][*path] = one;
+        }
         table[i + 1][paths + i] = one;
         table[i + 1][columns] = whole(*room);
     }

@@ -62,7 +62,7 @@ fn memory_of_shares_never_adds_up_to_more_than_the_card_has() {
     assert_eq!(left.sites[0].nodes[0].shape.groups[0].partial, [(250, "500MiB".parse().unwrap())]);
     // shares without a memory of their own take that share of it
     assert_eq!(
-        in_turn(&card("30500MiB", "count: 1"), &vec![one("{share: 33.3%}").as_str(); 4]).0,
+        in_turn(&card("30500MiB", "count: 1"), &[one("{share: 33.3%}").as_str(); 4]).0,
         [true, true, true, false]
     );
 }

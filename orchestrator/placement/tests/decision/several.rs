@@ -245,3 +245,41 @@ proptest! {
         }
     }
 }
+
+/// On networks too large to try everything: every plan passes, and what is printed is for a person to read.
+#[test]
+fn flows_on_several_paths_in_a_large_network_pass_the_audit() {
+    use rhumb_placement::generate::{self, Size};
+    let mut file = generate::federation(Size::of(60), 3);
+    for link in &mut file.links {
+        link.capacity = Bandwidth::from_kbps(link.capacity.kbps() / 50);
+    }
+    let view = View::from_file(&file).unwrap();
+    let policy = Policy::default();
+    for mode in ["plain", "protected", "split"] {
+        let (mut plans, mut proved, mut several, mut slowest) = (0, 0, 0, std::time::Duration::ZERO);
+        for mut order in generate::orders(60, 60, 3) {
+            for flow in &mut order.flows {
+                flow.protected = mode == "protected";
+                flow.split = mode == "split" && (flow.rate.is_some() || flow.volume.is_some());
+            }
+            let request = Request::new(&order, submit());
+            let begun = std::time::Instant::now();
+            let decision = decide(&view, &request, &policy);
+            slowest = slowest.max(begun.elapsed());
+            if let Some(plan) = decision.plan() {
+                assert_eq!(audit(plan, &request, &view, &policy), vec![], "{}", order.name);
+                plans += 1;
+                proved += u32::from(plan.proven_optimal);
+                let parts = plan.flows.windows(2).any(|w| {
+                    (w[0].flow, &w[0].to_site, &w[0].from_site) == (w[1].flow, &w[1].to_site, &w[1].from_site)
+                });
+                several += u32::from(parts || plan.flows.iter().any(|l| !l.backup.is_empty()));
+            }
+        }
+        println!(
+            "{mode}: {plans} plans, {several} on several paths, {proved} proved, the slowest decision took {slowest:?}"
+        );
+        assert!(plans > 0 && (mode == "plain" || several > 0));
+    }
+}

@@ -190,7 +190,7 @@ impl Brute<'_> {
                     ways.extend(Way::of(vec![(way, kbps)], volume));
                     continue;
                 }
-                for backup in legal.iter().filter(fits).filter(|b| b.ends == way.ends && self.apart(way, b)) {
+                for backup in legal.iter().filter(fits).filter(|b| b.ends == way.ends && apart(way, b)) {
                     let mut both = Way::of(vec![(way, kbps)], volume).unwrap();
                     let hold = Way::of(vec![(backup, kbps)], volume).unwrap();
                     both.path_cost += hold.path_cost;
@@ -220,12 +220,6 @@ impl Brute<'_> {
         let ends = |id: &LinkId| self.view.graph.edge_endpoints(self.view.links[id]).unwrap();
         let ends = (ends(&path[0]).0, ends(path.last().unwrap()).1);
         (inside && secret && quick && links.iter().all(|l| !l.stale)).then_some(Legal { path, links, latency, ends })
-    }
-
-    /// Whether two paths share no link, in either direction, and no risk group.
-    fn apart(&self, a: &Legal, b: &Legal) -> bool {
-        let cable = |id: &LinkId| id.as_str().trim_end_matches('~').to_owned();
-        a.links.iter().all(|x| b.links.iter().all(|y| cable(&x.id) != cable(&y.id) && x.srlg.is_disjoint(&y.srlg)))
     }
 
     fn paths(
@@ -271,6 +265,12 @@ impl Brute<'_> {
     }
 }
 
+/// Whether two paths share no link, in either direction, and no risk group.
+fn apart(a: &Legal, b: &Legal) -> bool {
+    let cable = |id: &LinkId| id.as_str().trim_end_matches('~').to_owned();
+    a.links.iter().all(|x| b.links.iter().all(|y| cable(&x.id) != cable(&y.id) && x.srlg.is_disjoint(&y.srlg)))
+}
+
 /// A path that a flow may take.
 struct Legal<'a> {
     path: Vec<LinkId>,
@@ -304,13 +304,11 @@ impl Way {
     }
 }
 
+/// A path and its rate.
+type Given<'l> = (&'l Legal<'l>, u64);
+
 /// Every way to give a rate to paths in whole Mbit/s.
-fn parts<'l>(
-    legal: &[&'l Legal<'l>],
-    left: u64,
-    given: &mut Vec<(&'l Legal<'l>, u64)>,
-    f: &mut dyn FnMut(&[(&'l Legal<'l>, u64)]),
-) {
+fn parts<'l>(legal: &[&'l Legal<'l>], left: u64, given: &mut Vec<Given<'l>>, f: &mut dyn FnMut(&[Given<'l>])) {
     if left == 0 {
         f(given);
         return;
