@@ -91,8 +91,12 @@ impl<S: Store> Desk<S> {
         let mut sites: BTreeMap<SiteName, LiveSite> = BTreeMap::new();
         for (name, node) in &sight.nodes {
             let used = sight.used.get(&(name.clone(), node.name.clone())).cloned().unwrap_or_default();
-            let site =
-                sites.entry(name.clone()).or_insert_with(|| LiveSite { state: site_state(name), nodes: Vec::new() });
+            let site = sites.entry(name.clone()).or_insert_with(|| {
+                let heard = state.points.get(name).and_then(|p| p.last.as_ref()).map(|last| last.heard.elapsed());
+                let micros = |age: std::time::Duration| u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+                let age = heard.map(|age| rhumb_model::Span::from_micros(micros(age)));
+                LiveSite { state: site_state(name), age, nodes: Vec::new() }
+            });
             site.nodes.push(LiveNode { node: Arc::clone(node), used });
         }
         let heard = |p: &Point| LastReport::state(p.last.as_ref(), lost_after, false) == SiteState::Ready;

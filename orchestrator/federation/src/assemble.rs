@@ -12,7 +12,7 @@ use rhumb_model::{
     fit::{FreeNodes, NodeShape, NodeUse, group_nodes},
     money::{Amount, Currency},
     name::{DatasetName, RegionName},
-    quantity::{Bandwidth, Latency},
+    quantity::{Bandwidth, Latency, Span},
     ratio::Ratio,
     site::Coordinates,
     state::SiteState,
@@ -74,6 +74,8 @@ pub struct Live {
 #[derive(Debug, Clone)]
 pub struct LiveSite {
     pub state: SiteState,
+    /// Time since its last report; `None`: not known.
+    pub age: Option<Span>,
     pub nodes: Vec<LiveNode>,
 }
 
@@ -153,7 +155,7 @@ impl Base {
             });
             points.insert(site.name.clone(), point);
             let site = Site { state: now.state, ..site.clone() };
-            view_sites.push(ViewSite { site, point, nodes: now.free, whole: now.whole });
+            view_sites.push(ViewSite { site, point, age: now.age, nodes: now.free, whole: now.whole });
         }
         for transit in &self.transit {
             let point = graph.add_node(ViewPoint {
@@ -209,8 +211,17 @@ impl Base {
 
 struct SiteNow {
     state: SiteState,
+    age: Option<Span>,
     free: Vec<FreeNodes>,
     whole: Vec<FreeNodes>,
+}
+
+/// A report older than this is not trusted where nothing else is said.
+const STALE_AFTER: Span = Span::from_micros(60_000_000);
+
+/// A site whose report is too old counts as lost, whatever it said then.
+fn aged(state: SiteState, age: Option<Span>, stale_after: Span) -> SiteState {
+    if state != SiteState::NeverSeen && age.is_some_and(|age| age > stale_after) { SiteState::Lost } else { state }
 }
 
 struct LinkNow {
@@ -230,7 +241,9 @@ impl View {
         let mut entries: Vec<_> = file.sites.iter().collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let sites = entries.into_iter().map(|entry| SiteNow {
-            state: entry.state,
+            // an exported view says itself what it did not trust
+            state: if file.at.is_some() { entry.state } else { aged(entry.state, entry.age, STALE_AFTER) },
+            age: entry.age,
             free: entry.free(&file.devices),
             whole: entry.whole(&file.devices),
         });
@@ -249,11 +262,12 @@ impl View {
     /// point cannot be and keeps its configured figure.
     pub fn assemble(generation: u64, base: &Base, live: &Live, figures: &FigureBook, now: Timestamp) -> Self {
         let sites = base.sites.iter().map(|site| match live.sites.get(&site.name) {
-            None => SiteNow { state: SiteState::NeverSeen, free: Vec::new(), whole: Vec::new() },
+            None => SiteNow { state: SiteState::NeverSeen, age: None, free: Vec::new(), whole: Vec::new() },
             Some(now) => {
                 let shapes = |shape: fn(&LiveNode) -> NodeShape| group_nodes(now.nodes.iter().map(|n| (shape(n), 1)));
                 SiteNow {
-                    state: now.state,
+                    state: aged(now.state, now.age, figures.stale_after()),
+                    age: now.age,
                     free: shapes(|n| NodeShape::of(&n.node, &n.used)),
                     whole: shapes(|n| NodeShape::whole(&n.node)),
                 }

@@ -48,6 +48,7 @@ fn site_entry(view: &View, s: &ViewSite) -> SiteEntry {
         nodes: entries(&s.nodes),
         installed: if s.nodes == s.whole { Vec::new() } else { entries(&s.whole) },
         state: s.site.state,
+        age: s.age,
     }
 }
 

@@ -109,6 +109,11 @@ impl FigureBook {
         Ok(())
     }
 
+    /// What is older than this is not trusted.
+    pub fn stale_after(&self) -> Span {
+        self.stale_after
+    }
+
     pub fn figure(&self, link: &LinkId) -> Option<&LinkFigure> {
         self.figures.get(link)
     }

@@ -6,7 +6,7 @@ use rhumb_model::{
     federation_file::DeviceKind,
     money::{Currency, UnknownCurrency},
     name::{DatasetName, RegionName, SrlgName},
-    quantity::{Bandwidth, Bytes, Latency},
+    quantity::{Bandwidth, Bytes, Latency, Span},
     ratio::Ratio,
     site::Coordinates,
 };
@@ -50,6 +50,8 @@ pub struct ViewPoint {
 pub struct ViewSite {
     pub site: Site,
     pub point: NodeIndex,
+    /// Time since the site's last report; `None`: a file that says nothing of it, or a site that never reported.
+    pub age: Option<Span>,
     /// Free capacity: equal nodes once, with their count; in order of shape.
     pub nodes: Vec<FreeNodes>,
     /// The same nodes when nothing is taken (to tell "never" from "not now").

@@ -126,7 +126,7 @@ fn a_live_view_uses_what_was_measured_and_says_where_nothing_was() {
     figure(&mut book, "sh-wh~", 24_000, 61);
     let mut live = Live::default();
     live.reserved.insert(LinkId::new("sh-wh").unwrap(), Bandwidth::from_mbps(10_000));
-    live.sites.insert(site("beijing-1"), LiveSite { state: SiteState::Draining, nodes: Vec::new() });
+    live.sites.insert(site("beijing-1"), LiveSite { state: SiteState::Draining, age: None, nodes: Vec::new() });
     let view = View::assemble(7, &base, &live, &book, now());
     let link = |id: &str| view.link(&LinkId::new(id).unwrap()).unwrap();
     assert_eq!((link("sh-wh").latency.micros(), link("sh-wh").stale), (12_060, false));
@@ -215,7 +215,7 @@ proptest! {
         let base = Base::from_file(&FederationFile::read(FILE).unwrap()).unwrap();
         let mut live = Live::default();
         let state = if draining { SiteState::Draining } else { SiteState::Ready };
-        live.sites.insert(site("shanghai-1"), LiveSite { state, nodes });
+        live.sites.insert(site("shanghai-1"), LiveSite { state, age: None, nodes });
         for (link, kbps) in reserved {
             live.reserved.insert(LinkId::new(LINKS[link]).unwrap(), Bandwidth::from_kbps(kbps));
         }
@@ -228,4 +228,36 @@ proptest! {
         same(&view, &read);
         same(&read, &again(&read, now()));
     }
+}
+
+#[test]
+fn a_site_whose_report_is_too_old_takes_no_work_live_and_when_read_back() {
+    let base = Base::from_file(&FederationFile::read(FILE).unwrap()).unwrap();
+    let stale_after = Span::from_micros(30_000_000);
+    let of = |seconds: u64, state: SiteState| {
+        let age = Some(Span::from_micros(seconds * 1_000_000));
+        let mut live = Live::default();
+        live.sites.insert(site("beijing-1"), LiveSite { state, age, nodes: Vec::new() });
+        let view = View::assemble(1, &base, &live, &FigureBook::new(stale_after), now());
+        let read = again(&view, now());
+        for v in [&view, &read] {
+            assert_eq!(v.site(&site("beijing-1")).unwrap().age, age);
+        }
+        assert_eq!(
+            read.site(&site("beijing-1")).unwrap().site.state,
+            view.site(&site("beijing-1")).unwrap().site.state
+        );
+        view.site(&site("beijing-1")).unwrap().site.state
+    };
+    assert_eq!(of(30, SiteState::Ready), SiteState::Ready);
+    assert_eq!(of(31, SiteState::Ready), SiteState::Lost);
+    assert_eq!(of(31, SiteState::Draining), SiteState::Lost);
+    // a file alone trusts a minute
+    let file = |age: &str| {
+        let text =
+            FILE.replace("{name: beijing-1, tier: edge}", &format!("{{name: beijing-1, tier: edge, age: {age}}}"));
+        View::from_file(&FederationFile::read(&text).unwrap()).unwrap()
+    };
+    assert_eq!(file("60s").site(&site("beijing-1")).unwrap().site.state, SiteState::Ready);
+    assert_eq!(file("61s").site(&site("beijing-1")).unwrap().site.state, SiteState::Lost);
 }

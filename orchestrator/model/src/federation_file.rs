@@ -3,6 +3,9 @@
 
 mod check;
 mod convert;
+mod mig;
+
+pub use mig::{MigEntry, SlicesEntry};
 
 use crate::{
     calendar::{Calendar, Slots},
@@ -13,7 +16,7 @@ use crate::{
     },
     order::Precision,
     price::PriceBook,
-    quantity::{Bandwidth, Bytes, Cores, Latency, Ppm, Share},
+    quantity::{Bandwidth, Bytes, Cores, Latency, Ppm, Share, Span},
     ratio::Decimal,
     site::{Coordinates, Tier},
     state::SiteState,
@@ -108,6 +111,10 @@ pub struct SiteEntry {
     /// Written by an export: `draining` or `lost` sites take no work.
     #[serde(default = "ready", skip_serializing_if = "is_ready")]
     pub state: SiteState,
+    /// Written by an export: how old the site's last report was. In a file without `at`, a site whose report is older than a
+    /// minute is given no work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<Span>,
 }
 
 fn core() -> Tier {
@@ -200,15 +207,18 @@ pub struct DeviceGroupEntry {
     pub numa: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pcie: Vec<u32>,
-    /// Slices by profile that are already cut.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub mig: BTreeMap<String, u32>,
+    /// Slices (MIG) that are cut, or may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<MigEntry>,
     /// Written by an export: more devices of this group, all of them taken.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub busy: u32,
     /// Written by an export: more devices of this group, and what is free of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partial: Vec<PartialEntry>,
+    /// Written by an export: more devices of this group, in slices, and what is free of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<SlicesEntry>,
     /// Written by an export where sizes cannot say it: the places of all devices of this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<PlaceEntry>,

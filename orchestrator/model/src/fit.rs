@@ -8,10 +8,12 @@ mod allocate;
 mod misfit;
 mod pick;
 mod shape;
+pub mod slice;
 
 pub use allocate::{NodeUse, Used, allocate, use_of};
 pub use misfit::{Misfit, candidate_models, largest, misfit};
 pub use shape::group_nodes;
+pub use slice::Slices;
 
 use crate::{
     name::{Label, ModelName},
@@ -45,6 +47,10 @@ pub struct DeviceGroup {
     pub total: u32,
     /// Partly taken devices: what is free of each, as (share in thousandths, memory), sorted.
     pub partial: Vec<(u16, Bytes)>,
+    /// Whether wholly free devices may be cut into slices.
+    pub cut: bool,
+    /// Devices in slices, none of them free as a whole: what is free of each, sorted.
+    pub slices: Vec<Slices>,
 }
 
 /// Equal nodes, once.
@@ -73,26 +79,35 @@ pub struct TakenPart {
 }
 
 /// Takes one replica of `need` with devices of `model` from `shape`, the tightest island first, and leaves the rest.
-/// `None`: it does not fit, and `shape` is as it was. Slices (MIG) never fit: nothing reports them yet.
+/// `None`: it does not fit, and `shape` is as it was.
 pub fn take(need: &Need, model: Option<&ModelName>, shape: &mut NodeShape) -> Option<Taken> {
     let cpu = shape.cpu.checked_sub(need.cpu)?;
     let memory = shape.memory.checked_sub(need.memory)?;
     let mut taken = Taken { model: model.cloned(), whole: Vec::new(), part: None };
     match (&need.accelerators, model) {
         (None, None) => {}
-        (Some(a), Some(model)) if a.mig.is_none() => match (a.count, a.share) {
-            (Some(count), None) => {
+        (Some(a), Some(model)) => match (a.count, a.share, a.mig) {
+            (Some(count), None, None) => {
                 taken.whole = pick::whole(a, model, count, &shape.groups)?;
                 for (index, devices) in &taken.whole {
                     shape.groups[*index].free -= devices;
                 }
                 shape.renumber();
             }
-            (None, Some(share)) => {
+            (None, Some(share), None) => {
                 let part = pick::part(a, model, share, &shape.groups)?;
                 let group = &mut shape.groups[part.group];
                 group.give(part.from, part.share, part.memory);
                 taken.part = Some(TakenPart { group: part.group, share: part.share, memory: part.memory });
+                shape.renumber();
+            }
+            (count, None, Some(profile)) => {
+                let mut groups = shape.groups.clone();
+                for _ in 0..count.unwrap_or(1) {
+                    let part = pick::slice(model, profile, &groups)?;
+                    groups[part.group].give_slice(part);
+                }
+                shape.groups = groups;
                 shape.renumber();
             }
             _ => return None,
@@ -118,6 +133,29 @@ impl DeviceGroup {
         if rest.0 > 0 && !rest.1.is_zero() {
             self.partial.push(rest);
             self.partial.sort_unstable();
+        }
+    }
+
+    /// Counts one more device, of which this is free.
+    pub(crate) fn add_slices(&mut self, slices: Slices) {
+        self.total += 1;
+        if !slices.is_full(self.memory) {
+            self.slices.push(slices);
+            self.slices.sort_unstable();
+        }
+    }
+
+    /// Takes a slice of the device at `from`, or of a wholly free one.
+    fn give_slice(&mut self, part: pick::Slice) {
+        match part.from {
+            Some(at) => {
+                self.slices.remove(at);
+            }
+            None => self.free -= 1,
+        }
+        if !part.left.is_full(self.memory) {
+            self.slices.push(part.left);
+            self.slices.sort_unstable();
         }
     }
 }

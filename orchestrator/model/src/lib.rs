@@ -21,6 +21,7 @@ pub mod quantity;
 pub mod ratio;
 pub mod refusal;
 pub mod site;
+pub mod slice;
 pub mod state;
 
 pub use calendar::{Calendar, Slots};
@@ -39,4 +40,5 @@ pub use quantity::{Bandwidth, Bytes, Cores, Demand, Latency, Ppm, Share, Span};
 pub use ratio::{Decimal, Ratio};
 pub use refusal::{Change, Reason, ReasonKind, Refusal, Verdict};
 pub use site::{Device, Node, Site};
+pub use slice::SliceProfile;
 pub use state::{OrderState, Phase, RouteState};

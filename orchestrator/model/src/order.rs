@@ -6,6 +6,7 @@ use crate::{
     name::{ComponentName, DatasetName, Jurisdiction, Label, ModelName, OrderName, RegionName, SiteName},
     quantity::{Bandwidth, Bytes, Cores, Demand, Latency, Share, Span},
     ratio::Decimal,
+    slice::SliceProfile,
     state::words,
 };
 use jiff::Timestamp;
@@ -140,7 +141,7 @@ impl<'de> Deserialize<'de> for Replicas {
 }
 
 /// What one replica needs, on one node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub struct Need {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,8 +152,8 @@ pub struct Need {
     pub memory: Bytes,
 }
 
-/// Whole devices (`count`), a MIG slice (`mig`, `count`) or a share of one device (`share`, `memory`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Whole devices (`count`), MIG slices of one node's devices (`mig`, `count`) or a share of one device (`share`, `memory`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Accelerators {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,7 +169,7 @@ pub struct Accelerators {
     #[serde(default = "on_node")]
     pub interconnect: Interconnect,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mig: Option<String>,
+    pub mig: Option<SliceProfile>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
 }

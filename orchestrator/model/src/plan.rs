@@ -37,7 +37,7 @@ pub struct SiteAssignment {
     pub devices_per_replica: u32,
 }
 
-/// One flow between one pair of ends.
+/// One flow between one pair of ends; of a flow that is split, one of its paths with its part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
     /// Index of the flow in the order.
@@ -49,6 +49,9 @@ pub struct Leg {
     pub to_site: PointName,
     /// Empty when both ends are the same site.
     pub path: Vec<LinkId>,
+    /// Of a protected flow: the links of the path that stands by, which holds the same rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backup: Vec<LinkId>,
     pub rate_kbps: u64,
     pub volume_bytes: u64,
     pub demand_mrps: u64,

@@ -1,7 +1,14 @@
 //! What can be wrong in a federation file, and what the answer says.
 #![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
-use rhumb_model::{FederationFile, Ratio, money::Amount, name::LinkId};
+use rhumb_model::{
+    FederationFile, ModelName, Ratio,
+    federation_file::NodeEntry,
+    fit::{self, FreeNodes},
+    money::Amount,
+    name::LinkId,
+    order::Need,
+};
 
 const SOUND: &str = r#"currency: CNY
 rates: {USD: 7.1}
@@ -140,4 +147,59 @@ fn amounts_convert_to_the_files_currency() {
     let micros = |text: &str| file.micros(text.parse::<Amount>().unwrap());
     assert_eq!(micros("0.5 USD"), Ok(Ratio::from_integer(3_550_000)));
     assert!(micros("1 EUR").is_err());
+}
+
+/// Shapes of the first site's nodes, and the file written again from them.
+fn shapes(accelerators: &str) -> Vec<FreeNodes> {
+    let text =
+        changed("accelerators: {model: H100, count: 8, islands: [4, 3]}", &format!("accelerators: {accelerators}"));
+    let file = FederationFile::read(&text).unwrap();
+    let nodes = file.sites[0].free(&file.devices);
+    for shape in &nodes {
+        let again = NodeEntry::of_shape(shape, &file.devices);
+        let read: NodeEntry = serde_json::from_value(serde_json::to_value(&again).unwrap()).unwrap();
+        assert_eq!(read.shape(&file.devices), shape.shape.clone().settled());
+    }
+    nodes
+}
+
+#[test]
+fn devices_in_slices_read_as_what_they_can_give() {
+    let need = |profile: &str, count: u32| -> Need {
+        serde_yaml_ng::from_str(&format!("accelerators: {{mig: {profile}, count: {count}, models: [H100]}}")).unwrap()
+    };
+    let h100 = ModelName::new("H100").unwrap();
+    let most = |nodes: &[FreeNodes], profile: &str| fit::most(&need(profile, 1), Some(&h100), nodes);
+    // two nodes, each with one device cut into two halves, of which one is gone already, and seven whole devices
+    let cut = shapes("{model: H100, count: 8, islands: [8], mig: {3g.40gb: 2}}");
+    assert_eq!((most(&cut, "3g.40gb"), most(&cut, "1g.10gb"), most(&cut, "4g.40gb")), (4, 0, 0));
+    assert_eq!(cut.iter().map(|n| n.shape.free_devices()).max(), Some(7));
+    let any = shapes("{model: H100, count: 1, mig: any}");
+    assert_eq!((most(&any, "3g.40gb"), most(&any, "1g.10gb"), most(&any, "2g.20gb")), (4, 14, 6));
+    let mut left = any.iter().find(|n| n.shape.free_devices() == 1).unwrap().shape.clone();
+    assert!(fit::take(&need("2g.20gb", 2), Some(&h100), &mut left).is_some());
+    // three halves of two slices leave room for the third and one more, not for a half
+    assert_eq!(fit::replicas_on(&need("3g.40gb", 1), Some(&h100), &left), 1);
+    assert_eq!(fit::replicas_on(&need("1g.10gb", 1), Some(&h100), &left), 3);
+    let partly = shapes("{model: H100, count: 0, mig: any, slices: [{taken: [1, 5]}], at: {}}");
+    assert_eq!((most(&partly, "3g.40gb"), most(&partly, "2g.20gb")), (0, 2));
+    shapes("{model: H100, count: 2, mig: any, slices: [{taken: [6], media: true}], busy: 1, at: {island: 3}}");
+}
+
+#[test]
+fn slices_that_stand_nowhere_are_a_mistake() {
+    let of = |mig: &str| {
+        let text = changed("count: 8, islands: [4, 3]", &format!("count: 2, mig: {mig}"));
+        FederationFile::read(&text).unwrap_err().to_string()
+    };
+    assert!(
+        of("{3g.40gb: 5}").contains("no arrangement of these slices stands on 2 of 80GiB"),
+        "{}",
+        of("{3g.40gb: 5}")
+    );
+    assert!(of("{3g.20gb: 1}").contains("no arrangement"));
+    assert!(of("{half: 1}").contains("3g.40gb"), "{}", of("{half: 1}"));
+    assert!(of("all").contains("any, or slices by profile"), "{}", of("all"));
+    let text = changed("count: 8, islands: [4, 3]", "count: 1, slices: [{taken: [8]}]");
+    assert!(FederationFile::read(&text).unwrap_err().to_string().contains("no such memory slice"));
 }

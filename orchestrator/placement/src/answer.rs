@@ -1,6 +1,6 @@
 //! From a search's solution to a plan that leaves nothing to decide.
 
-use crate::{problem::Problem, search::Outcome, settle::Solution, stand};
+use crate::{option::Choice, problem::Problem, search::Outcome, settle::Solution, stand};
 use jiff::Timestamp;
 use rhumb_model::{
     Cost, Leg, Plan, PointName,
@@ -26,7 +26,7 @@ pub(crate) fn plan(problem: &Problem, outcome: &Outcome) -> Option<Plan> {
             transfer_micros: terms.transfer,
             time_micros: terms.time,
             lateness_micros: terms.lateness,
-            fragmentation_micros: 0,
+            fragmentation_micros: terms.fragmentation,
             currency: problem.view.currency,
         },
         lower_bound_micros: bound,
@@ -72,28 +72,44 @@ fn components(problem: &Problem, solution: &Solution) -> Vec<PlacedComponent> {
 }
 
 fn legs(problem: &Problem, solution: &Solution) -> Vec<Leg> {
-    let point = |p: u32| -> PointName { problem.view.graph[petgraph::graph::NodeIndex::new(p as usize)].name.clone() };
-    let mut legs: Vec<Leg> = solution
-        .legs
-        .iter()
-        .map(|(leg, choice)| {
-            let stream = &problem.streams[leg.stream];
-            let flow = &problem.request.order.flows[stream.flow];
-            let rounded = |value: &Ratio| u64::try_from(round_half_up(*value)).unwrap_or(u64::MAX);
-            Leg {
-                flow: stream.flow as u32,
-                from: flow.from.to_string(),
-                to: flow.to.to_string(),
-                from_site: point(choice.from),
-                to_site: point(choice.to),
-                path: choice.edges.iter().map(|e| problem.link(*e).id.clone()).collect(),
-                rate_kbps: choice.kbps,
-                volume_bytes: rounded(&leg.volume),
-                demand_mrps: leg.demand,
-                latency_us: choice.latency,
-            }
-        })
-        .collect();
+    let mut legs: Vec<Leg> = solution.legs.iter().flat_map(|(leg, choice)| paths(problem, leg, choice)).collect();
     legs.sort_by(|a, b| (a.flow, &a.from_site, &a.to_site).cmp(&(b.flow, &b.from_site, &b.to_site)));
     legs
+}
+
+/// A leg once for each of its paths.
+fn paths(problem: &Problem, leg: &crate::legs::Leg, choice: &Choice) -> Vec<Leg> {
+    let point = |p: u32| -> PointName { problem.view.graph[petgraph::graph::NodeIndex::new(p as usize)].name.clone() };
+    let links = |edges: &[u32]| edges.iter().map(|e| problem.link(*e).id.clone()).collect();
+    let stream = &problem.streams[leg.stream];
+    let flow = &problem.request.order.flows[stream.flow];
+    let rounded = |value: &Ratio| u64::try_from(round_half_up(*value)).unwrap_or(u64::MAX);
+    let of = |edges: &[u32], backup: &[u32], kbps: u64, latency: u64, volume: &Ratio, demand: u64| Leg {
+        flow: stream.flow as u32,
+        from: flow.from.to_string(),
+        to: flow.to.to_string(),
+        from_site: point(choice.from),
+        to_site: point(choice.to),
+        path: links(edges),
+        backup: links(backup),
+        rate_kbps: kbps,
+        volume_bytes: rounded(volume),
+        demand_mrps: demand,
+        latency_us: latency,
+    };
+    let more = choice.more.as_deref();
+    let Some(parts) = more.map(|m| &m.parts).filter(|p| !p.is_empty()) else {
+        let backup = more.map_or(&[][..], |m| &m.backup);
+        return vec![of(&choice.edges, backup, choice.kbps, choice.latency, &leg.volume, leg.demand)];
+    };
+    let mut before = 0_u64;
+    let of_part = |part: &crate::several::Part| {
+        // whole requests, so that the parts sum to the leg's
+        let demand = |kbps: u64| (u128::from(leg.demand) * u128::from(kbps) / u128::from(choice.kbps.max(1))) as u64;
+        let own = demand(before + part.kbps) - demand(before);
+        before += part.kbps;
+        let volume = leg.volume * Ratio::new(i128::from(part.kbps), i128::from(choice.kbps.max(1)));
+        of(&part.edges, &[], part.kbps, part.latency + stream.access, &volume, own)
+    };
+    parts.iter().map(of_part).collect()
 }

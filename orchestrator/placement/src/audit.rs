@@ -3,7 +3,9 @@
 //! It shares no code with the search but the fit of replicas to nodes, which all of the project shares.
 
 mod legs;
+mod lost;
 mod sequence;
+mod several;
 mod terms;
 
 pub use sequence::Sequence;
@@ -53,7 +55,7 @@ fn beyond_nodes<'p>(
     let carried = legs::check(found, plan, request, view, policy);
     // a full link makes no cost wrong
     if found.0[before..].iter().all(|v| v.invariant == "link_capacity") {
-        terms::check(found, plan, request, view, &carried);
+        terms::check(found, plan, request, view, policy, &carried);
     }
     carried
 }

@@ -120,7 +120,7 @@ impl<'p> Phases<'p> {
                 LegPhase::Outbound => outbound = micros(leg).max(outbound),
                 LegPhase::Run => {}
             }
-            for id in &leg.path {
+            for id in leg.path.iter().chain(&leg.backup) {
                 let sums = sums.entry(id).or_default();
                 let sum = match phase {
                     LegPhase::Inbound => &mut sums.inbound,

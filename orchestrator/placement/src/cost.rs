@@ -1,6 +1,7 @@
 //! The cost of a placement whose legs are chosen: exact terms, each rounded once, and when it starts and ends.
 
 use crate::{
+    lost,
     option::{Choice, Matter},
     problem::{HOUR, Problem, Span},
     window::{Meter, OUTLOOK},
@@ -17,6 +18,7 @@ pub(crate) struct Terms {
     pub transfer: i64,
     pub time: i64,
     pub lateness: i64,
+    pub fragmentation: i64,
 }
 
 /// When all components start and when the last byte is out, in nanoseconds since submission.
@@ -48,6 +50,8 @@ pub(crate) struct Compute<'p, 'a> {
     /// No window changes the price at any site used.
     flat: bool,
     sites: Vec<usize>,
+    /// Micro-units for the capacity that the placement makes unusable.
+    lost: i64,
 }
 
 /// What the chosen legs cost, whatever the start.
@@ -89,7 +93,7 @@ impl<'p, 'a> Compute<'p, 'a> {
     /// `placed`: by component, (stand, replicas). Of several models the slowest counts, and all are paid for that long.
     pub fn new(problem: &'p Problem<'a>, placed: &[Vec<(usize, u32)>]) -> Option<Self> {
         let zero = Ratio::from_integer(0);
-        let mut compute = Self { problem, bills: Vec::new(), longest: zero, flat: true, sites: Vec::new() };
+        let mut compute = Self { problem, bills: Vec::new(), longest: zero, flat: true, sites: Vec::new(), lost: 0 };
         for (part, list) in problem.parts.iter().zip(placed) {
             let hours = list.iter().map(|(s, _)| part.hours(*s)).max()?;
             compute.longest = compute.longest.max(hours);
@@ -104,6 +108,9 @@ impl<'p, 'a> Compute<'p, 'a> {
         }
         compute.sites.sort_unstable();
         compute.sites.dedup();
+        if let Some(price) = &problem.fragmentation {
+            compute.lost = lost::cost(problem, placed, price, &compute.longest)?;
+        }
         Some(compute)
     }
 
@@ -198,8 +205,9 @@ impl<'p, 'a> Compute<'p, 'a> {
         let lateness = p.late.unwrap_or(zero).checked_mul(&past)?;
         let [compute, path, transfer, time, lateness] = [compute, path, carried.transfer, time, lateness].map(rounded);
         let (compute, path, transfer, time, lateness) = (compute?, path?, transfer?, time?, lateness?);
-        let total = [path, transfer, time, lateness].into_iter().try_fold(compute, i64::checked_add)?;
-        Some((Terms { total, compute, path, transfer, time, lateness }, Times { start: *start, finish }))
+        let fragmentation = self.lost;
+        let total = [path, transfer, time, lateness, fragmentation].into_iter().try_fold(compute, i64::checked_add)?;
+        Some((Terms { total, compute, path, transfer, time, lateness, fragmentation }, Times { start: *start, finish }))
     }
 
     /// No start costs less, whatever the legs: each replica's least, rounded down.
@@ -208,7 +216,8 @@ impl<'p, 'a> Compute<'p, 'a> {
         for bill in &self.bills {
             sum = sum.checked_add(&bill.price.checked_mul(&self.problem.least(bill.site, &bill.hours)?)?)?;
         }
-        Some(sum.checked_div(&Ratio::from_integer(HOUR))?.floor().to_integer())
+        let least = sum.checked_div(&Ratio::from_integer(HOUR))?.floor().to_integer();
+        least.checked_add(i128::from(self.lost))
     }
 
     /// The least that compute costs from this start on, rounded down, by whole numbers alone.
@@ -278,7 +287,7 @@ impl<'p, 'a> Compute<'p, 'a> {
     }
 }
 
-fn rounded(value: Ratio) -> Option<i64> {
+pub(crate) fn rounded(value: Ratio) -> Option<i64> {
     // beyond this the rounding itself would overflow
     (value.numer().unsigned_abs().leading_zeros() > 2 && value.denom().unsigned_abs().leading_zeros() > 2)
         .then(|| i64::try_from(round_half_up(value)).ok())

@@ -8,7 +8,8 @@ use crate::{
     policy::{Policy, Request},
     problem::{Problem, Relax},
     refusal::{self, Question, Relaxed},
-    room, search, verdict,
+    room::{self, Mix},
+    search, verdict,
 };
 use petgraph::graph::EdgeIndex;
 use rhumb_federation::{FreeNodes, View, ViewLink};
@@ -192,7 +193,16 @@ pub enum ApplyError {
 
 /// The view less what the plan takes: devices, and what it books of each link.
 pub fn apply(view: &View, plan: &Plan, order: &Order) -> Result<View, ApplyError> {
-    let taken = Taken::new(view, plan, order)?;
+    apply_with(view, plan, order, &Mix::default())
+}
+
+/// The same where the policy says which nodes of a site are taken.
+pub fn apply_by(view: &View, plan: &Plan, order: &Order, policy: &Policy) -> Result<View, ApplyError> {
+    apply_with(view, plan, order, &Mix::new(policy))
+}
+
+fn apply_with(view: &View, plan: &Plan, order: &Order, mix: &Mix) -> Result<View, ApplyError> {
+    let taken = Taken::new(view, plan, order, mix)?;
     let mut next = view.clone();
     for (site, nodes) in taken.sites {
         next.sites[site].nodes = nodes;
@@ -211,7 +221,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    pub fn new(view: &View, plan: &Plan, order: &Order) -> Result<Self, ApplyError> {
+    pub fn new(view: &View, plan: &Plan, order: &Order, mix: &Mix) -> Result<Self, ApplyError> {
         let unknown = |kind, name: &dyn ToString| ApplyError::Unknown { kind, name: name.to_string() };
         let mut wants: BTreeMap<usize, Vec<room::Want>> = BTreeMap::new();
         for placed in &plan.components {
@@ -228,7 +238,8 @@ impl Taken {
         let mut sites = Vec::with_capacity(wants.len());
         for (site, wants) in &wants {
             let at = &view.sites[*site];
-            let nodes = room::pack(&at.nodes, wants).ok_or_else(|| ApplyError::Nodes(at.site.name.to_string()))?;
+            let nodes =
+                room::pack_by(&at.nodes, wants, mix).ok_or_else(|| ApplyError::Nodes(at.site.name.to_string()))?;
             sites.push((*site, nodes));
         }
         let mut links: BTreeMap<EdgeIndex, ViewLink> = BTreeMap::new();

@@ -370,7 +370,7 @@ impl Sketch<'_, '_> {
         let mut sum = vec![0_i64; lines.stand.len()];
         for (stream, demand) in demands {
             // as little of the flow as it makes sense to serve here
-            let parts = if self.n == 1 { 1 } else { (demand / must.clamp(1, demand)).max(1) };
+            let parts = if self.n == 1 { 1 } else { demand.div_ceil(must.saturating_sub(all - demand).max(1)) };
             let reach = Reach::new(problem, stream, parts)?;
             let whole = |kind: u16| {
                 let hours = part.kinds()[usize::from(kind)].hours.max(self.longest);

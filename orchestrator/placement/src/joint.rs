@@ -65,7 +65,7 @@ fn offer(
             continue;
         }
         let (choices, rest) = option::choices(problem, leg, Look::Wide(most, extra));
-        left_out.extend(rest.map(|cost| (index, cost)));
+        left_out.extend(rest.into_iter().map(|least| (index, least.cost)));
         options.push(choices);
     }
     let mut rest = vec![Carried::nothing(); options.len() + 1];
@@ -80,7 +80,7 @@ fn offer(
 }
 
 /// Rounding each term down once may count the sum of two terms too high by this much.
-const SLACK: i128 = 2;
+pub(crate) const SLACK: i128 = 2;
 
 struct Joint<'j, 's, 'a> {
     settling: &'j Settling<'s, 'a>,

@@ -5,6 +5,7 @@ use crate::{
     network::{Direction, Price},
     path::{self, Route, Wanted},
     problem::{HOUR, Problem, Span},
+    several::{self, More},
 };
 use num_traits::{CheckedAdd, CheckedDiv, CheckedMul};
 use rhumb_model::ratio::Ratio;
@@ -28,6 +29,8 @@ pub(crate) struct Choice {
     pub cost: Ratio,
     /// Nanoseconds; 0 unless a volume moves.
     pub time: Ratio,
+    /// Of a leg on several paths: what is beside the first. Then `edges` are those of all its parts, a backup's not.
+    pub more: Option<Rc<More>>,
 }
 
 /// What the rest of the decision makes of time.
@@ -42,10 +45,10 @@ pub(crate) enum Matter {
 }
 
 /// A leg's ends as the path search sees them.
-struct Ends {
-    roots: Rc<[u32]>,
-    start: u32,
-    walk: Direction,
+pub(crate) struct Ends {
+    pub roots: Rc<[u32]>,
+    pub start: u32,
+    pub walk: Direction,
 }
 
 fn ends(problem: &Problem, leg: &Leg) -> Ends {
@@ -74,31 +77,35 @@ pub(crate) enum Look {
     Wide(usize, Option<(i128, Ratio)>),
 }
 
-/// Choices of a leg, cheapest first; and the least cost of any that may have been left out. `None`: they are all that
-/// could matter.
-pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>, Option<Ratio>) {
+/// Choices of a leg, cheapest first; and, where some that could matter are left out, what they cost and take at the least.
+pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>, Vec<Choice>) {
     let stream = &problem.streams[leg.stream];
     if stream.hopeless {
-        return (Vec::new(), None);
+        return (Vec::new(), Vec::new());
     }
     let ends = ends(problem, leg);
     if ends.roots.contains(&ends.start) {
         let local = Route { edges: Vec::new(), root: ends.start, cost: 0, latency: 0 };
-        return (choice(problem, leg, &ends, &local.edges.into(), ends.start, 0, 0).into_iter().collect(), None);
+        return (choice(problem, leg, &ends, &local.edges.into(), ends.start, 0, 0).into_iter().collect(), Vec::new());
+    }
+    if stream.protected {
+        let found = several::protected(problem, leg, &ends, look);
+        return (found.choices, found.floors);
+    }
+    if several::divides(problem, leg) {
+        let room = |e: u32| problem.net.edges[e as usize].free;
+        let found = several::split(problem, leg, &ends, look, &room);
+        return (found.choices, found.floors);
     }
     let mut found = Vec::new();
     let mut left_out: Option<Ratio> = None;
-    let rungs = match (stream.span, leg.kbps) {
-        (Span::Run, kbps) => vec![kbps.unwrap_or(0)],
-        (_, Some(kbps)) => vec![kbps],
-        (_, None) => problem.rungs.clone(),
-    };
+    let rungs = rungs(problem, leg);
     let one = match look {
         Look::Best(matter, _) => stream.span == Span::Run || matter == Matter::None,
         Look::Wide(..) => false,
     };
     if rungs.is_empty() {
-        return (found, None);
+        return (found, Vec::new());
     }
     if one {
         // a rung less opens more paths: the cheapest of all is among those of the lowest
@@ -111,7 +118,7 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
             let (root, latency) = shape(problem, &ends, &route);
             found.extend(choice(problem, leg, &ends, &route, root, latency, carried));
         }
-        return (found, None);
+        return (found, Vec::new());
     }
     // the paths of the last rung that was looked at, and what the narrowest of them carries: from the lowest rung up,
     // the paths stay as long as all of them carry the rung
@@ -143,24 +150,77 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
             found.extend(choice(problem, leg, &ends, edges, root, *latency, kbps));
         }
     }
+    sort(&mut found);
+    if matches!(look, Look::Best(Matter::Sooner, _)) {
+        keep_sooner(&mut found);
+    }
+    let least = left_out.and_then(|cost| found.first().map(|first| timeless(Choice { cost, ..first.clone() })));
+    (found, least.into_iter().collect())
+}
+
+/// What a leg that divides may choose on the links that others leave it; the second as `choices` gives it.
+pub(crate) fn remaining(problem: &Problem, leg: &Leg, room: &dyn Fn(u32) -> u64) -> (Vec<Choice>, Vec<Choice>) {
+    let found = several::split(problem, leg, &ends(problem, leg), Look::Best(Matter::Any, None), room);
+    (found.choices, found.floors)
+}
+
+/// Rates that a leg may take, in kbit/s, highest first.
+pub(crate) fn rungs(problem: &Problem, leg: &Leg) -> Vec<u64> {
+    match (problem.streams[leg.stream].span, leg.kbps) {
+        (Span::Run, kbps) => vec![kbps.unwrap_or(0)],
+        (_, Some(kbps)) => vec![kbps],
+        (_, None) => problem.rungs.clone(),
+    }
+}
+
+/// Whether a choice takes time.
+pub(crate) fn timed(problem: &Problem, leg: &Leg) -> bool {
+    problem.streams[leg.stream].span != Span::Run
+}
+
+/// Cheapest first, of equals fewer links, smaller ids, the higher rung.
+pub(crate) fn sort(found: &mut Vec<Choice>) {
     found.sort_by(|a, b| {
         (a.cost.cmp(&b.cost))
-            .then(a.edges.len().cmp(&b.edges.len()))
-            .then_with(|| a.edges.cmp(&b.edges))
+            .then(a.links().cmp(&b.links()))
+            .then_with(|| a.ids().cmp(&b.ids()))
             .then(b.kbps.cmp(&a.kbps))
     });
-    found.dedup_by(|a, b| a.edges == b.edges && a.kbps == b.kbps);
-    if matches!(look, Look::Best(Matter::Sooner, _)) {
-        let mut soonest: Option<Ratio> = None;
-        found.retain(|c| {
-            let better = soonest.is_none_or(|s| c.time < s);
-            if better {
-                soonest = Some(c.time);
-            }
-            better
-        });
+    found.dedup_by(|a, b| a.kbps == b.kbps && a.ids() == b.ids() && a.loads().eq(b.loads()));
+}
+
+/// Drops choices that take no less time than a cheaper one.
+pub(crate) fn keep_sooner(found: &mut Vec<Choice>) {
+    let mut soonest: Option<Ratio> = None;
+    found.retain(|c| {
+        let better = soonest.is_none_or(|s| c.time < s);
+        if better {
+            soonest = Some(c.time);
+        }
+        better
+    });
+}
+
+/// The cheapest single path at a rung, which no way on several paths is cheaper than.
+pub(crate) fn floor(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64) -> Option<Choice> {
+    let (route, latency) = routes(problem, leg, ends, kbps, Look::Best(Matter::None, None)).0.into_iter().next()?;
+    let (root, _) = shape(problem, ends, &route);
+    choice(problem, leg, ends, &route, root, latency, kbps)
+}
+
+/// The same cost in the time that the rate takes on the quickest path, of `quickest` microseconds.
+pub(crate) fn quickly(problem: &Problem, leg: &Leg, choice: Choice, kbps: u64, quickest: u64) -> Choice {
+    if !timed(problem, leg) {
+        return timeless(choice);
     }
-    (found, left_out)
+    let moving = leg.volume.checked_mul(&Ratio::new(8_000_000, i128::from(kbps.max(1))));
+    let time = moving.and_then(|m| m.checked_add(&Ratio::from_integer(i128::from(quickest) * 1_000)));
+    Choice { time: time.unwrap_or(Ratio::from_integer(0)), ..choice }
+}
+
+/// A choice that takes no time: a bound on any that costs as much.
+pub(crate) fn timeless(choice: Choice) -> Choice {
+    Choice { time: Ratio::from_integer(0), ..choice }
 }
 
 /// The cheapest path within the leg's bound, whatever it carries; priced at the leg's own rate.
@@ -229,7 +289,7 @@ fn hidden(problem: &Problem, leg: &Leg) -> Option<i64> {
 const ROUNDING: i128 = 4;
 
 /// The root that a path ends at, and its latency.
-fn shape(problem: &Problem, ends: &Ends, edges: &[u32]) -> (u32, u64) {
+pub(crate) fn shape(problem: &Problem, ends: &Ends, edges: &[u32]) -> (u32, u64) {
     let at = |e: &u32| &problem.net.edges[*e as usize];
     let latency = edges.iter().map(|e| at(e).latency).sum();
     let root = match ends.walk {
@@ -239,7 +299,7 @@ fn shape(problem: &Problem, ends: &Ends, edges: &[u32]) -> (u32, u64) {
     (root, latency)
 }
 
-fn choice(
+pub(crate) fn choice(
     problem: &Problem,
     leg: &Leg,
     ends: &Ends,
@@ -248,29 +308,35 @@ fn choice(
     latency: u64,
     kbps: u64,
 ) -> Option<Choice> {
+    // all of a volume takes every link, at whatever rate
+    let each = if problem.streams[leg.stream].price() == Price::Volume { 1 } else { kbps };
+    let weighed: Vec<(u32, u64)> = edges.iter().map(|e| (*e, each)).collect();
+    divided(problem, leg, ends, edges, (&weighed, each), (root, latency, kbps))
+}
+
+/// A choice of which each link carries a part of its own, and what the parts of all paths sum to; `latency` is that of
+/// the slowest path, `kbps` the whole rate.
+pub(crate) fn divided(
+    problem: &Problem,
+    leg: &Leg,
+    ends: &Ends,
+    edges: &Rc<[u32]>,
+    (weighed, whole): (&[(u32, u64)], u64),
+    (root, latency, kbps): (u32, u64, u64),
+) -> Option<Choice> {
     let stream = &problem.streams[leg.stream];
     let net = problem.net;
-    let sum = |of: fn(&crate::network::Edge) -> i64| -> Option<i128> {
-        edges.iter().try_fold(0_i128, |s, e| s.checked_add(i128::from(of(&net.edges[*e as usize]))))
-    };
     let zero = Ratio::from_integer(0);
     let (mut path, mut transfer, mut time) = (zero, zero, zero);
     if !edges.is_empty() {
+        let held = weighed_sum(problem, weighed, |e| e.per_mbps_hour)?;
         match stream.price() {
             Price::Free => {}
-            Price::Rate => {
-                let held = sum(|e| e.per_mbps_hour)?.checked_mul(i128::from(kbps))?;
-                path = Ratio::new(held, net.scale.checked_mul(1000 * HOUR)?);
-            }
+            Price::Rate => path = Ratio::new(held, net.scale.checked_mul(1000 * HOUR)?),
             Price::Volume => {
-                let per = |price: i128, unit: i128| {
-                    Ratio::from_integer(price)
-                        .checked_mul(&leg.volume)?
-                        .checked_div(&Ratio::from_integer(net.scale.checked_mul(unit)?))
-                };
-                transfer = per(sum(|e| e.per_gb)?, 1_000_000_000)?;
-                // bytes x 8 / 10^6 Mbit / 3600 s = Mbps-hours, at whatever rate
-                path = per(sum(|e| e.per_mbps_hour)?, 450_000_000)?;
+                let whole = i128::from(whole.max(1));
+                transfer = moved(problem, leg, weighed_sum(problem, weighed, |e| e.per_gb)?, 1_000_000_000, whole)?;
+                path = moved(problem, leg, held, MOVING, whole)?;
                 let moving = leg.volume.checked_mul(&Ratio::new(8_000_000, i128::from(kbps.max(1))))?;
                 time = moving.checked_add(&Ratio::from_integer(i128::from(latency) * 1000))?;
             }
@@ -292,5 +358,41 @@ fn choice(
         transfer,
         cost,
         time,
+        more: None,
     })
+}
+
+/// Bytes that one Mbit/s moves in an hour: 10^6 / 8 x 3600. A volume at whatever rate takes so many Mbps-hours.
+const MOVING: i128 = 450_000_000;
+
+fn weighed_sum(problem: &Problem, weighed: &[(u32, u64)], of: fn(&crate::network::Edge) -> i64) -> Option<i128> {
+    weighed.iter().try_fold(0_i128, |sum, (edge, kbps)| {
+        sum.checked_add(i128::from(of(&problem.net.edges[*edge as usize])).checked_mul(i128::from(*kbps))?)
+    })
+}
+
+/// What the leg's volume costs: `weighed` is a price times the rate that pays it, of `whole` in all, for each `unit` bytes.
+fn moved(problem: &Problem, leg: &Leg, weighed: i128, unit: i128, whole: i128) -> Option<Ratio> {
+    let price = Ratio::new(weighed, problem.net.scale.checked_mul(unit)?.checked_mul(whole)?);
+    price.checked_mul(&leg.volume)
+}
+
+/// What it costs to hold the leg's rate on links that no byte takes: in all for a volume, else per nanosecond.
+pub(crate) fn holding(problem: &Problem, leg: &Leg, edges: &[u32], kbps: u64) -> Option<Ratio> {
+    let weighed: Vec<(u32, u64)> = edges.iter().map(|e| (*e, kbps)).collect();
+    let held = weighed_sum(problem, &weighed, |e| e.per_mbps_hour)?;
+    match problem.streams[leg.stream].price() {
+        Price::Free => Some(Ratio::from_integer(0)),
+        Price::Rate => Some(Ratio::new(held, problem.net.scale.checked_mul(1000 * HOUR)?)),
+        Price::Volume => moved(problem, leg, held, MOVING, i128::from(kbps.max(1))),
+    }
+}
+
+impl Choice {
+    /// The same with more held.
+    pub fn holding(mut self, held: &Ratio) -> Option<Self> {
+        self.path = self.path.checked_add(held)?;
+        self.cost = self.cost.checked_add(held)?;
+        Some(self)
+    }
 }

@@ -4,6 +4,7 @@ use crate::{
     decision::{ApplyError, Decision, Taken, decide_in_time, explain_in_time},
     network::Network,
     policy::{Policy, Request},
+    room::Mix,
 };
 use rhumb_federation::{View, ViewSite};
 use rhumb_model::{
@@ -62,7 +63,7 @@ impl Planner {
     /// Takes from the view what the plan takes: devices, and what it books of each link.
     /// On an error nothing has changed.
     pub fn apply(&mut self, plan: &Plan, order: &Order) -> Result<(), ApplyError> {
-        let taken = Taken::new(&self.view, plan, order)?;
+        let taken = Taken::new(&self.view, plan, order, &Mix::default())?;
         for (site, nodes) in taken.sites {
             self.view.sites[site].nodes = nodes;
             self.net.index.taken(&self.view, site);

@@ -1,7 +1,7 @@
 //! What a decision is asked, and by which rules.
 
 use jiff::Timestamp;
-use rhumb_model::{Order, quantity::Bandwidth};
+use rhumb_model::{Amount, Order, order::Need, quantity::Bandwidth};
 use serde::{Deserialize, Serialize};
 
 /// One order to decide on. `seed` breaks no tie today (ties are broken by name); it is part of the question so that
@@ -36,6 +36,21 @@ pub struct Policy {
     pub alternatives: u32,
     /// Searches that one explanation may spend on changes that would make the order fit.
     pub counterfactuals: u32,
+    /// What orders usually ask for: nodes within a site are chosen so that the least of their capacity is lost for these.
+    /// Empty: the tightest nodes are chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub demand_mix: Vec<DemandEntry>,
+    /// What it costs that one device is made unusable for the demand mix for an hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragmentation_per_device_hour: Option<Amount>,
+}
+
+/// A need, and how often it comes beside the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DemandEntry {
+    pub need: Need,
+    pub weight: u32,
 }
 
 impl Default for Policy {
@@ -47,6 +62,8 @@ impl Default for Policy {
             overlay_encrypts: false,
             alternatives: 64,
             counterfactuals: 400,
+            demand_mix: Vec::new(),
+            fragmentation_per_device_hour: None,
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::{
     network::{Direction, Network, Price},
     path::{Ask, Tree},
     policy::{Policy, Request},
-    room,
+    room::{self, Mix},
+    several,
     stand::{self, Kind, Stand},
     starts::Starts,
     streams,
@@ -131,6 +132,7 @@ pub(crate) enum Span {
 }
 
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // they are the flow's own
 pub(crate) struct Stream {
     /// Index in the order.
     pub flow: usize,
@@ -148,6 +150,10 @@ pub(crate) struct Stream {
     pub access: u64,
     pub copy: bool,
     pub encrypted: bool,
+    /// With a backup that shares nothing with the path.
+    pub protected: bool,
+    /// Over several paths.
+    pub split: bool,
     /// The region's access alone is beyond the bound.
     pub hopeless: bool,
 }
@@ -180,6 +186,9 @@ pub(crate) struct Problem<'a> {
     pub late: Option<Ratio>,
     /// Micro-units.
     pub budget: Option<Ratio>,
+    /// Micro-units for a device that is made unusable for an hour; `None`: it costs nothing.
+    pub fragmentation: Option<Ratio>,
+    pub mix: Mix<'a>,
     /// Openings of the order's own window have factor 0 here.
     pub window: Option<RefCell<Tariff>>,
     starts: OnceCell<Starts>,
@@ -187,6 +196,8 @@ pub(crate) struct Problem<'a> {
     least: RefCell<HashMap<Stretch, Option<Ratio>>>,
     /// By replicas of each component.
     fields: RefCell<HashMap<Vec<u32>, Option<Rc<Field>>>>,
+    /// Pairs of paths of protected legs, worked out once.
+    pub pairs: RefCell<HashMap<several::Key, Rc<several::Pairs>>>,
     /// Links allowed for a plain and for an encrypted flow.
     allowed: [OnceCell<Mask>; 2],
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
@@ -224,6 +235,7 @@ impl<'a> Problem<'a> {
         let value = money(terms.value_per_hour, "value_per_hour").map_or(Ratio::from_integer(0), per_ns);
         let late = money(terms.late_per_hour, "late_per_hour").map(per_ns);
         let budget = money(terms.budget, "budget").filter(|_| !relax.budget);
+        let fragmentation = money(policy.fragmentation_per_device_hour, "the policy's fragmentation_per_device_hour");
         let since = |t: jiff::Timestamp| Ratio::from_integer(t.as_nanosecond() - request.submit.as_nanosecond());
         let window =
             terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, request.submit)));
@@ -244,10 +256,13 @@ impl<'a> Problem<'a> {
             value,
             late,
             budget,
+            fragmentation,
+            mix: Mix::new(policy),
             window,
             starts: OnceCell::new(),
             least: RefCell::default(),
             fields: RefCell::default(),
+            pairs: RefCell::default(),
             allowed: Default::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
         })
@@ -278,9 +293,11 @@ impl<'a> Problem<'a> {
             deadline: terms.deadline.filter(|_| !relax.deadline).map(since),
             budget: money(terms.budget).filter(|_| !relax.budget),
             window: terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, submit))),
+            mix: Mix::new(self.policy),
             starts: OnceCell::new(),
             least: RefCell::default(),
             fields: RefCell::default(),
+            pairs: RefCell::default(),
             allowed: Default::default(),
             rungs: self.rungs.clone(),
             ..*self
@@ -336,6 +353,8 @@ impl<'a> Problem<'a> {
 
     /// What a stream at `kbps` asks of links. `None`: no link carries that rate.
     pub fn ask(&self, stream: &Stream, kbps: u64, walk: Direction) -> Option<Ask<'_>> {
+        // one of several paths may carry next to nothing
+        let kbps = if stream.split { kbps.min(1) } else { kbps };
         let kbps = if self.relax.bandwidth { 0 } else { self.net.class(kbps)? };
         Some(Ask { allowed: &self.mask(stream.encrypted).allowed, kbps, price: stream.price(), walk })
     }

@@ -283,7 +283,12 @@ fn no_path(question: &Question) -> Reason {
             search::search(&p, Aim { force: question.force, any: true, ..Aim::default() }).solution.is_some()
         }) {
             reason.flow = Some(index as u32);
-            reason.needed = format!("a path from {} to {}", order.flows[index].from, order.flows[index].to);
+            let flow = &order.flows[index];
+            reason.needed = if flow.protected {
+                format!("two paths from {} to {} that share no link and no risk group", flow.from, flow.to)
+            } else {
+                format!("a path from {} to {}", flow.from, flow.to)
+            };
             break;
         }
     }

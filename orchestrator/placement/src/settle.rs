@@ -10,6 +10,7 @@ use crate::{
     legs::{self, Leg, Served, Sites},
     option::{self, Choice, Look, Matter},
     problem::{Problem, Span},
+    several,
 };
 use num_traits::CheckedAdd;
 use rhumb_model::{ModelName, ratio::Ratio};
@@ -104,12 +105,15 @@ pub(crate) fn sites_of(problem: &Problem, placed: &Placed) -> Sites {
 }
 
 /// Most ways of serving one placement's demand that are tried.
-const SERVINGS: usize = 200;
+pub(crate) const SERVINGS: usize = 200;
 
 /// Finds the cheapest legs for a placement and offers the plan.
 pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
+    if several::concerns(problem) {
+        return several::settle(problem, placed, &sites, &compute, best);
+    }
     let Some(least) = compute.least() else { return };
     let (corners, mut more) = legs::servings(problem, &sites, SERVINGS, false);
     let several = corners.len() > 1 || more;
@@ -156,8 +160,8 @@ pub(crate) struct Settling<'s, 'a> {
 
 /// One choice for each leg of one span, by index.
 #[derive(Debug, Clone)]
-struct Selection {
-    picks: Vec<usize>,
+pub(crate) struct Selection {
+    pub picks: Vec<usize>,
     time: Ratio,
 }
 
@@ -171,7 +175,7 @@ impl Settling<'_, '_> {
 
     /// What the legs of demand cost at the least, with all others at their cheapest; and whether these have room for it
     /// all. No plan of the placement that shares the demand otherwise costs less than the least of all corners.
-    fn at_best(&self) -> Option<(i128, bool)> {
+    pub fn at_best(&self) -> Option<(i128, bool)> {
         let mut sum = Carried::nothing();
         let mut load = Load::default();
         let mut fits = true;
@@ -265,7 +269,7 @@ impl Settling<'_, '_> {
     }
 
     /// Whether no link is asked for more than it has, in any of the three phases.
-    fn carries(&self, chosen: &[&Choice]) -> bool {
+    pub fn carries(&self, chosen: &[&Choice]) -> bool {
         if self.problem.relax.bandwidth {
             return true;
         }
@@ -281,7 +285,7 @@ impl Settling<'_, '_> {
         let score = Score {
             total: terms.total,
             sites: self.compute.sites(),
-            links: chosen.iter().map(|c| c.edges.len()).sum(),
+            links: chosen.iter().map(|c| c.links()).sum(),
             names: self
                 .placed
                 .iter()
@@ -294,7 +298,7 @@ impl Settling<'_, '_> {
                 .zip(parts)
                 .map(|(list, part)| list.iter().map(|(s, _)| part.stands[*s].model.cloned()).collect())
                 .collect(),
-            paths: chosen.iter().map(|c| Rc::clone(&c.edges)).collect(),
+            paths: chosen.iter().map(|c| c.ids()).collect(),
             start: times.start,
             rungs: chosen.iter().map(|c| Reverse(c.kbps)).collect(),
             replicas: self.placed.iter().map(|list| list.iter().map(|(_, n)| Reverse(*n)).collect()).collect(),
@@ -317,7 +321,7 @@ pub(crate) struct Load {
 impl Load {
     /// `false`: some link would be overfull; nothing is added then.
     pub fn add(&mut self, problem: &Problem, span: Span, choice: &Choice) -> bool {
-        let free = |edge: &u32| problem.net.edges[*edge as usize].free;
+        let free = |edge: u32| problem.net.edges[edge as usize].free;
         // what runs is still held while the results are moved out
         let phases: Vec<&mut BTreeMap<u32, u64>> = match span {
             Span::Inbound => vec![&mut self.inbound],
@@ -326,17 +330,27 @@ impl Load {
         };
         let fits = |phase: &BTreeMap<u32, u64>| {
             choice
-                .edges
-                .iter()
-                .all(|e| phase.get(e).copied().unwrap_or(0).checked_add(choice.kbps).is_some_and(|k| k <= free(e)))
+                .loads()
+                .all(|(e, kbps)| phase.get(&e).copied().unwrap_or(0).checked_add(kbps).is_some_and(|k| k <= free(e)))
         };
         if !phases.iter().all(|p| fits(p)) {
             return false;
         }
         for phase in phases {
-            choice.edges.iter().for_each(|e| *phase.entry(*e).or_insert(0) += choice.kbps);
+            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) += kbps);
         }
         true
+    }
+
+    /// What a link still has for a leg of this span.
+    pub fn left(&self, problem: &Problem, span: Span, edge: u32) -> u64 {
+        let phases: &[&BTreeMap<u32, u64>] = match span {
+            Span::Inbound => &[&self.inbound],
+            Span::Run => &[&self.run, &self.outbound],
+            Span::Outbound => &[&self.outbound],
+        };
+        let most = phases.iter().filter_map(|p| p.get(&edge)).max().copied().unwrap_or(0);
+        problem.net.edges[edge as usize].free.saturating_sub(most)
     }
 
     pub fn remove(&mut self, span: Span, choice: &Choice) {
@@ -346,14 +360,14 @@ impl Load {
             Span::Outbound => vec![&mut self.outbound],
         };
         for phase in phases {
-            choice.edges.iter().for_each(|e| *phase.entry(*e).or_insert(0) -= choice.kbps);
+            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) -= kbps);
         }
     }
 }
 
 /// Selections worth trying: for each time that some choice takes, the cheapest choices within it; where later may be
 /// better, with each choice of each leg in turn as the slowest.
-fn selections(options: &[Vec<Choice>], legs: &[usize], matter: Matter) -> Vec<Selection> {
+pub(crate) fn selections(options: &[Vec<Choice>], legs: &[usize], matter: Matter) -> Vec<Selection> {
     let zero = Ratio::from_integer(0);
     if matter == Matter::None || legs.is_empty() {
         let time = legs.iter().map(|l| options[*l][0].time).max().unwrap_or(zero);

@@ -93,6 +93,8 @@ pub(crate) fn stands<'a>(
             let Some((kind, model, numer, denom)) = of_model[usize::from(stall.model)] else { continue };
             let free = if relax.capacity { stall.whole } else { stall.free };
             let may = match asked.count {
+                // slices stand beside others on a device: how many fit is looked at later
+                _ if asked.mig.is_some() => true,
                 Some(count) if asked.share.is_none() => free >= count,
                 _ => free > 0 || (stall.shared && !relax.capacity),
             };
@@ -155,21 +157,14 @@ fn devices(view: &View, asked: &Accelerators, model: &ModelName) -> Option<Ratio
     if let Some(share) = asked.share {
         return Some(Ratio::new(i128::from(share.thousandths()), 1000));
     }
-    if let Some(profile) = &asked.mig {
+    if let Some(profile) = asked.mig {
         let memory = view.devices.get(model)?.memory.bytes();
         if memory == 0 {
             return None;
         }
-        return Ratio::new(slice_memory(profile)?, i128::from(memory)).checked_mul(&count);
+        return Ratio::new(i128::from(profile.memory().bytes()), i128::from(memory)).checked_mul(&count);
     }
     Some(count)
-}
-
-/// Bytes of a slice, from its profile: `3g.40gb` has 40 GiB.
-fn slice_memory(profile: &str) -> Option<i128> {
-    let (_, memory) = profile.split_once('.')?;
-    let digits = memory.split_once("gb").map_or("", |(digits, _)| digits);
-    Some(i128::from(digits.parse::<u32>().ok()?) << 30)
 }
 
 /// Devices that a plan names for each replica.
@@ -227,7 +222,10 @@ pub(crate) fn why_not(view: &View, request: Request, component: &Component, inde
             SiteState::Draining => {
                 Some((ReasonKind::Draining, "a site that takes work".to_owned(), "draining".to_owned()))
             }
-            state => Some((ReasonKind::Stale, "a site that reports".to_owned(), state.to_string())),
+            state => {
+                let age = site.age.map_or(String::new(), |age| format!(", last heard of {age} ago"));
+                Some((ReasonKind::Stale, "a site that reports".to_owned(), format!("{state}{age}")))
+            }
         })?;
     Some(Reason {
         reason,

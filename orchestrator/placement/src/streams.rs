@@ -78,6 +78,8 @@ pub(crate) fn streams(view: &View, request: Request, relax: Relax, wrong: &mut V
             access,
             copy: flow.copy,
             encrypted: flow.encrypted || order.constraints.encrypted,
+            protected: flow.protected,
+            split: flow.split,
             hopeless: max.is_some_and(|m| m < access),
         });
     }

@@ -149,12 +149,12 @@ pub(crate) fn overfull(problem: &Problem, solution: &Solution) -> Option<(usize,
     let mut load = BTreeMap::new();
     for (leg, choice) in &solution.legs {
         let inbound = problem.streams[leg.stream].span == Span::Inbound;
-        for edge in choice.edges.iter() {
-            let sum = load.entry((inbound, *edge)).or_insert(0_u64);
-            *sum = sum.saturating_add(choice.kbps);
-            let free = problem.net.edges[*edge as usize].free;
+        for (edge, kbps) in choice.loads() {
+            let sum = load.entry((inbound, edge)).or_insert(0_u64);
+            *sum = sum.saturating_add(kbps);
+            let free = problem.net.edges[edge as usize].free;
             if *sum > free {
-                return Some((leg.stream, problem.link(*edge).id.clone(), *sum, free));
+                return Some((leg.stream, problem.link(edge).id.clone(), *sum, free));
             }
         }
     }

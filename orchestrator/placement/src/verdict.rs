@@ -80,7 +80,7 @@ fn delta(plan: &Plan, other: &crate::cost::Terms) -> Cost {
         transfer_micros: other.transfer - this.transfer_micros,
         time_micros: other.time - this.time_micros,
         lateness_micros: other.lateness - this.lateness_micros,
-        fragmentation_micros: 0,
+        fragmentation_micros: other.fragmentation - this.fragmentation_micros,
         currency: this.currency,
     }
 }

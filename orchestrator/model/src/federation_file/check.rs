@@ -4,6 +4,7 @@ use super::{DeviceGroupEntry, FederationFile, LinkEntry, NodeEntry, convert::bac
 use crate::{
     calendar::Slots,
     document::{DocumentError, Problem, escape, nearest},
+    fit::slice::memory_slices,
     money::{Amount, Currency},
     name::{LinkId, ModelName, PointName},
     price::PriceBook,
@@ -191,7 +192,7 @@ impl<'a> Check<'a> {
         self.add_if(node.count == 0, || format!("{at}/count"), || "0 nodes are none: use at least 1".into());
         let groups = &node.accelerators.0;
         let devices = groups.iter().fold(0_u32, |sum, g| {
-            sum.saturating_add(g.count).saturating_add(g.busy).saturating_add(g.partial.len() as u32)
+            sum.saturating_add(g.count).saturating_add(g.busy).saturating_add((g.partial.len() + g.slices.len()) as u32)
         });
         let many = || format!("{devices} devices on one node are too many: use at most {MAX_DEVICES}");
         self.add_if(devices > MAX_DEVICES, || format!("{at}/accelerators"), many);
@@ -203,7 +204,7 @@ impl<'a> Check<'a> {
 
     fn group(&mut self, group: &DeviceGroupEntry, at: &str) {
         self.model(&group.model, || format!("{at}/model"));
-        let none = group.count == 0 && group.busy == 0 && group.partial.is_empty();
+        let none = group.count == 0 && group.busy == 0 && group.partial.is_empty() && group.slices.is_empty();
         self.add_if(none, || format!("{at}/count"), || "0 devices are none: use at least 1".into());
         let zero = group.memory.is_some_and(Bytes::is_zero);
         self.add_if(zero, || format!("{at}/memory"), || "a device has more than 0 bytes: use more".into());
@@ -218,8 +219,28 @@ impl<'a> Check<'a> {
             let wrong = part.share.is_zero() || part.memory.is_zero();
             self.add_if(wrong, || format!("{at}/partial/{i}"), || "nothing is free: count the device as busy".into());
         }
+        self.slices(group, at);
         let far = group.at.is_some_and(|p| [p.island, p.numa, p.pcie].into_iter().flatten().any(|n| n > 10_000));
         self.add_if(far, || format!("{at}/at"), || "a place is out of range: use 0 to 10000".into());
+    }
+
+    fn slices(&mut self, group: &DeviceGroupEntry, at: &str) {
+        let device = group.memory.or_else(|| self.file.devices.get(&group.model).map(|k| k.memory)).unwrap_or_default();
+        if let Some(mig) = &group.mig {
+            // so many slices stand on no group, and need not be laid out to say so
+            let stand = mig.slices() <= 8 * u64::from(group.count) && mig.devices(device, group.count).is_some();
+            let reason = || format!("no arrangement of these slices stands on {} of {device}: cut fewer", group.count);
+            self.add_if(!stand, || format!("{at}/mig"), reason);
+        }
+        for (i, slices) in group.slices.iter().enumerate() {
+            let at = || format!("{at}/slices/{i}");
+            let both = !slices.idle.is_empty() && (!slices.taken.is_empty() || slices.media);
+            self.add_if(both, at, || "idle is for devices that are cut, taken for those that may be: keep one".into());
+            let far = slices.taken.iter().any(|s| *s >= memory_slices(device));
+            self.add_if(far, at, || "there is no such memory slice: use those from 0 that the device has".into());
+            let many = slices.idle.values().any(|n| *n > 8);
+            self.add_if(many, at, || "so many slices do not stand on one device: name fewer".into());
+        }
     }
 
     fn links(&mut self) {

@@ -1,6 +1,9 @@
 //! From the file's entries to the nouns, and from shapes back to entries.
 
-use super::{DeviceGroupEntry, DeviceKind, FederationFile, NodeEntry, OneOrMany, PartialEntry, PlaceEntry, SiteEntry};
+use super::{
+    DeviceGroupEntry, DeviceKind, FederationFile, MigEntry, NodeEntry, OneOrMany, PartialEntry, PlaceEntry, SiteEntry,
+    SlicesEntry,
+};
 use crate::{
     fit::{DeviceGroup, FreeNodes, NodeShape, group_nodes},
     link::Link,
@@ -184,9 +187,10 @@ impl NodeEntry {
         let mut groups: BTreeMap<_, DeviceGroup> = BTreeMap::new();
         for entry in &self.accelerators.0 {
             let memory = entry.memory_in(kinds);
-            let mut group = |spot: Spot, free: u32| {
-                let key = (entry.model.clone(), memory, spot.island, spot.numa, spot.pcie);
-                let group = groups.entry(key).or_insert_with(|| DeviceGroup {
+            let cut = entry.mig == Some(MigEntry::Any);
+            let mut add = |spot: Spot, add: &mut dyn FnMut(&mut DeviceGroup)| {
+                let key = (entry.model.clone(), memory, spot.island, spot.numa, spot.pcie, cut);
+                add(groups.entry(key).or_insert_with(|| DeviceGroup {
                     model: entry.model.clone(),
                     memory,
                     island: spot.island,
@@ -195,19 +199,28 @@ impl NodeEntry {
                     free: 0,
                     total: 0,
                     partial: Vec::new(),
-                });
-                group.free += free;
-                group.total += free;
-                if free == 0 {
-                    group.total += entry.busy + entry.partial.len() as u32;
-                    let free = |p: &PartialEntry| (p.share.thousandths() as u16, p.memory);
-                    group.partial.extend(entry.partial.iter().map(free));
-                }
+                    cut,
+                    slices: Vec::new(),
+                }));
             };
-            numbers.spots(entry).into_iter().for_each(|spot| group(spot, 1));
-            if entry.busy > 0 || !entry.partial.is_empty() {
+            // the last devices are those that are cut: they are the first to have no NVLink
+            let mut sliced = entry.mig.as_ref().and_then(|m| m.devices(memory, entry.count)).unwrap_or_default();
+            let spots = numbers.spots(entry);
+            let whole = spots.len().saturating_sub(sliced.len());
+            for spot in spots.iter().take(whole) {
+                add(*spot, &mut |g| (g.free, g.total) = (g.free + 1, g.total + 1));
+            }
+            for (spot, slices) in spots.into_iter().skip(whole).zip(sliced.drain(..)) {
+                add(spot, &mut |g| g.add_slices(slices.clone()));
+            }
+            if entry.busy > 0 || !entry.partial.is_empty() || !entry.slices.is_empty() {
                 let at = entry.at.unwrap_or(PlaceEntry { island: None, numa: None, pcie: None });
-                group(Spot { island: at.island, numa: at.numa, pcie: at.pcie }, 0);
+                add(Spot { island: at.island, numa: at.numa, pcie: at.pcie }, &mut |g| {
+                    g.total += entry.busy + entry.partial.len() as u32;
+                    let free = |p: &PartialEntry| (p.share.thousandths() as u16, p.memory);
+                    g.partial.extend(entry.partial.iter().map(free));
+                    entry.slices.iter().for_each(|s| g.add_slices(s.slices()));
+                });
             }
         }
         let mut shape = NodeShape::new(groups.into_values().collect(), self.cpu, self.memory);
@@ -246,9 +259,10 @@ fn entry(g: &DeviceGroup, kinds: &Kinds) -> DeviceGroupEntry {
         islands: Vec::new(),
         numa: Vec::new(),
         pcie: Vec::new(),
-        mig: BTreeMap::new(),
+        mig: g.cut.then_some(MigEntry::Any),
         busy: 0,
         partial: Vec::new(),
+        slices: Vec::new(),
         at: None,
     }
 }
@@ -258,9 +272,9 @@ fn by_sizes(groups: &[DeviceGroup], kinds: &Kinds) -> Vec<DeviceGroupEntry> {
     let mut ordered: Vec<&DeviceGroup> = groups.iter().collect();
     // sizes speak of the first devices; those without a place come last
     let last = |n: Option<u16>| n.unwrap_or(u16::MAX);
-    ordered.sort_by_key(|g| (&g.model, g.memory, last(g.island), last(g.numa), last(g.pcie)));
+    ordered.sort_by_key(|g| (&g.model, g.memory, g.cut, last(g.island), last(g.numa), last(g.pcie)));
     let mut entries = Vec::new();
-    for run in ordered.chunk_by(|a, b| (&a.model, a.memory) == (&b.model, b.memory)) {
+    for run in ordered.chunk_by(|a, b| (&a.model, a.memory, a.cut) == (&b.model, b.memory, b.cut)) {
         let sizes = |number: fn(&DeviceGroup) -> Option<u16>| -> Vec<u32> {
             let classes = run.chunk_by(|a, b| number(a) == number(b)).filter(|class| number(class[0]).is_some());
             classes.map(|class| class.iter().map(|g| g.free).sum()).collect()
@@ -285,8 +299,9 @@ fn by_place(g: &DeviceGroup, kinds: &Kinds) -> DeviceGroupEntry {
         count: g.free,
         // for readers that know sizes alone
         islands: if g.island.is_some() && g.free > 0 { vec![g.free] } else { Vec::new() },
-        busy: g.total - g.free - g.partial.len() as u32,
+        busy: g.total - g.free - (g.partial.len() + g.slices.len()) as u32,
         partial: g.partial.iter().map(partial).collect(),
+        slices: g.slices.iter().map(|s| SlicesEntry::of(s, g.memory)).collect(),
         at: Some(PlaceEntry { island: g.island, numa: g.numa, pcie: g.pcie }),
         ..entry(g, kinds)
     }

@@ -67,6 +67,10 @@ pub fn allocate(need: &Need, model: Option<&ModelName>, node: &Node, used: &Node
         let device = members[part.group].iter().find(|d| shape::rest(d, used) == Some(free))?;
         return Some(vec![device.index]);
     }
+    // a slice is named by its place, which no report tells yet
+    if need.accelerators.as_ref().is_some_and(|a| a.mig.is_some()) {
+        return None;
+    }
     let taken = take(need, model, &mut shape)?;
     let mut devices = Vec::new();
     for (group, count) in taken.whole {

@@ -1,11 +1,12 @@
 //! Why a need does not fit, in the terms of its refusal.
 
-use super::{DeviceGroup, FreeNodes, most, pick, replicas_on};
+use super::{DeviceGroup, FreeNodes, NodeShape, most, pick, replicas_on, slice};
 use crate::{
     name::ModelName,
     order::{Accelerators, Interconnect, Need},
     quantity::{Bytes, Cores},
     refusal::ReasonKind,
+    slice::SliceProfile,
 };
 use std::collections::BTreeSet;
 
@@ -82,9 +83,14 @@ fn of_devices(
         let needed = format!("{memory} on each device");
         return Some(Misfit { reason: ReasonKind::Memory, needed, free: format!("{most_memory} on the largest") });
     }
-    if a.mig.is_some() {
-        let needed = format!("slices {}", a.mig.as_deref().unwrap_or_default());
-        return Some(Misfit { reason: ReasonKind::Shape, needed, free: "no slices".to_owned() });
+    if let Some(profile) = a.mig
+        && most_slices(profile, models, whole) == 0
+    {
+        return Some(Misfit {
+            reason: ReasonKind::Shape,
+            needed: format!("slices {profile}"),
+            free: "no such slices".to_owned(),
+        });
     }
     let bound = matches!(a.interconnect, Interconnect::Nvlink | Interconnect::Pcie | Interconnect::Numa);
     if node_memory || !bound || one_fits(need, models, whole) {
@@ -136,6 +142,16 @@ fn enough_in_sum(need: &Need, models: &BTreeSet<ModelName>, nodes: &[FreeNodes],
         let free = |f: &FreeNodes| f.shape.groups.iter().filter(usable).map(of).sum();
         return total(&free) >= n * u128::from(share.thousandths());
     }
+    if let Some(profile) = a.mig {
+        let eighths = |g: &DeviceGroup| {
+            let whole = if g.cut { g.free * u32::from(slice::memory_slices(g.memory)) } else { 0 };
+            let slices = g.slices.iter().map(|s| u32::from(s.free(g.memory))).sum::<u32>();
+            let each = slice::size(profile, g.memory).map_or(0, u32::from);
+            (whole + slices).checked_div(each).map_or(0, u64::from)
+        };
+        let free = |f: &FreeNodes| f.shape.groups.iter().filter(usable).map(eighths).sum();
+        return total(&free) >= n * u128::from(a.count.unwrap_or(1));
+    }
     let free = |f: &FreeNodes| f.shape.groups.iter().filter(usable).map(|g| u64::from(g.free)).sum();
     total(&free) >= n * u128::from(a.count.unwrap_or(1))
 }
@@ -144,9 +160,10 @@ fn wanted(need: &Need, models: &BTreeSet<ModelName>, replicas: u32) -> String {
     let mut parts = Vec::new();
     if let Some(a) = &need.accelerators {
         let models = if models.is_empty() { &a.models } else { models };
-        parts.push(match (a.share, a.count) {
-            (Some(share), _) => format!("{share} of one {}", list(models)),
-            (None, count) => format!("{} x {}{}", count.unwrap_or(1), list(models), joined(a.interconnect)),
+        parts.push(match (a.share, a.count, a.mig) {
+            (Some(share), ..) => format!("{share} of one {}", list(models)),
+            (None, count, Some(profile)) => format!("{} x {profile} of {}", count.unwrap_or(1), list(models)),
+            (None, count, None) => format!("{} x {}{}", count.unwrap_or(1), list(models), joined(a.interconnect)),
         });
     }
     if need.cpu > Cores::ZERO {
@@ -175,11 +192,27 @@ fn at_most(need: &Need, models: &BTreeSet<ModelName>, nodes: &[FreeNodes]) -> St
         let of = |g: &DeviceGroup| if g.free > 0 { 1_000 } else { g.partial.iter().map(|p| p.0).max().unwrap_or(0) };
         let best = groups(nodes).filter(|g| models.contains(&g.model)).map(of).max().unwrap_or(0);
         format!("at most {}.{}% of a device", best / 10, best % 10)
+    } else if let Some(profile) = a.mig {
+        format!("at most {} x {profile} on one node", most_slices(profile, models, nodes))
     } else {
         let best = models.iter().map(|m| (largest(need, m, nodes), m)).max_by_key(|(n, _)| *n);
         best.map_or("no devices".to_owned(), |(n, m)| format!("at most {n} x {m}{}", joined(a.interconnect)))
     };
     if need.cpu > Cores::ZERO || need.memory > Bytes::ZERO { format!("{devices}, {node}") } else { devices }
+}
+
+/// The most slices of a profile that one node has to give.
+fn most_slices(profile: SliceProfile, models: &BTreeSet<ModelName>, nodes: &[FreeNodes]) -> u32 {
+    let each = |model: &ModelName, shape: &NodeShape| {
+        let mut groups = shape.groups.clone();
+        let mut n = 0;
+        while let Some(part) = pick::slice(model, profile, &groups) {
+            groups[part.group].give_slice(part);
+            n += 1;
+        }
+        n
+    };
+    models.iter().flat_map(|m| nodes.iter().map(move |n| each(m, &n.shape))).max().unwrap_or(0)
 }
 
 fn list<'a>(names: impl IntoIterator<Item = &'a ModelName>) -> String {

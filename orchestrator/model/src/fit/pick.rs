@@ -1,10 +1,11 @@
 //! Which devices: the rule that `take` and `allocate` share.
 
-use super::{DeviceGroup, WHOLE, memory_of_share};
+use super::{DeviceGroup, Slices, WHOLE, memory_of_share};
 use crate::{
     name::ModelName,
     order::{Accelerators, Interconnect},
     quantity::{Bytes, Share},
+    slice::SliceProfile,
 };
 use std::collections::BTreeMap;
 
@@ -118,15 +119,49 @@ pub(super) fn part(a: &Accelerators, model: &ModelName, share: Share, groups: &[
         return Some(Part { group, from: Some(at), share, memory });
     }
     debug_assert!(thousandths <= WHOLE, "a share is at most one device");
-    let island_free = |g: &DeviceGroup| match g.island {
+    let fresh = groups.iter().enumerate().filter(|(_, g)| g.free > 0).filter_map(|(i, g)| {
+        let memory = need(g)?;
+        Some((fresh(g, groups), i, memory))
+    });
+    fresh.min().map(|(_, group, memory)| Part { group, from: None, share, memory })
+}
+
+/// How little is spoiled where a free device of the group is broken up: outside any island first, then the island with the
+/// fewest free devices.
+fn fresh(g: &DeviceGroup, groups: &[DeviceGroup]) -> (bool, u32, u32) {
+    let island_free = match g.island {
         None => 0,
         Some(_) => groups.iter().filter(|o| o.island == g.island).fold(0_u32, |sum, o| sum.saturating_add(o.free)),
     };
-    let fresh = groups.iter().enumerate().filter(|(_, g)| g.free > 0).filter_map(|(i, g)| {
-        let memory = need(g)?;
-        Some((g.island.is_some(), island_free(g), g.free, i, memory))
+    (g.island.is_some(), island_free, g.free)
+}
+
+/// Where a slice goes.
+pub(super) struct Slice {
+    pub group: usize,
+    /// Index into the group's devices in slices; `None`: a wholly free one.
+    pub from: Option<usize>,
+    /// What is left of the device.
+    pub left: Slices,
+}
+
+/// A slice that is cut already, else the device in slices that has the least left, else a free device that may be cut.
+pub(super) fn slice(model: &ModelName, profile: SliceProfile, groups: &[DeviceGroup]) -> Option<Slice> {
+    let of_model = || groups.iter().enumerate().filter(|(_, g)| g.model == *model);
+    let started = of_model().flat_map(|(group, g)| {
+        g.slices.iter().enumerate().filter_map(move |(at, s)| {
+            let left = s.take(profile, g.memory)?;
+            Some((matches!(left, Slices::Open { .. }), s.free(g.memory), group, at, left))
+        })
     });
-    fresh.min().map(|(_, _, _, group, memory)| Part { group, from: None, share, memory })
+    if let Some((.., group, at, left)) = started.min() {
+        return Some(Slice { group, from: Some(at), left });
+    }
+    let fresh = of_model().filter(|(_, g)| g.cut && g.free > 0).filter_map(|(group, g)| {
+        let left = Slices::open().take(profile, g.memory)?;
+        Some((fresh(g, groups), group, left))
+    });
+    fresh.min().map(|(_, group, left)| Slice { group, from: None, left })
 }
 
 /// The most devices that one replica could have of the groups, were it to ask for that many.

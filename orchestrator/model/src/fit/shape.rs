@@ -32,6 +32,16 @@ impl NodeShape {
         self.groups = members.into_iter().map(|(g, _)| g).collect();
     }
 
+    /// The shape once new slices have found their places on their devices.
+    pub fn settled(mut self) -> Self {
+        for group in &mut self.groups {
+            let memory = group.memory;
+            group.slices.iter_mut().for_each(|s| *s = s.settled(memory));
+        }
+        self.renumber();
+        self
+    }
+
     /// Wholly free devices.
     pub fn free_devices(&self) -> u32 {
         self.groups.iter().fold(0, |sum, g| sum.saturating_add(g.free))
@@ -76,6 +86,8 @@ pub(super) fn layout<'a>(node: &'a Node, used: &NodeUse) -> (NodeShape, Vec<Vec<
                 free: 0,
                 total: 0,
                 partial: Vec::new(),
+                cut: false,
+                slices: Vec::new(),
             };
             (group, Vec::new())
         });
@@ -104,6 +116,7 @@ pub(super) fn layout<'a>(node: &'a Node, used: &NodeUse) -> (NodeShape, Vec<Vec<
 fn canonical(mut members: Vec<Members<'_>>) -> Vec<Members<'_>> {
     for (group, _) in &mut members {
         group.partial.sort_unstable();
+        group.slices.sort_unstable();
     }
     if let [(group, _)] = &mut *members {
         for place in [&mut group.island, &mut group.numa, &mut group.pcie] {
@@ -133,9 +146,10 @@ fn places(g: &DeviceGroup) -> [Option<u16>; 3] {
 
 /// Tells groups apart by their devices and by what their places hold, to a depth of three: colour refinement.
 fn colours(members: &[Members<'_>]) -> Vec<usize> {
-    let content = members
-        .iter()
-        .map(|(g, _)| (&g.model, g.memory, g.free, g.total, &g.partial, places(g).map(|place| place.is_some())));
+    let content = members.iter().map(|(g, _)| {
+        let devices = (g.free, g.total, &g.partial, g.cut, &g.slices);
+        (&g.model, g.memory, devices, places(g).map(|place| place.is_some()))
+    });
     let mut colours = ranks(&content.collect::<Vec<_>>());
     for _ in 0..3 {
         let held = [0, 1, 2].map(|kind| {

@@ -61,10 +61,9 @@ fn accelerators(found: &mut Found, a: &Accelerators, at: &str) {
         let reason = format!("{n} devices in one replica are out of range: use 1 to {MAX_DEVICES}");
         found.add(format!("{at}/count"), reason);
     }
-    if let Some(profile) = &a.mig {
-        let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'.' | b'+');
-        let good = (1..=32).contains(&profile.len()) && profile.bytes().all(plain);
-        found.add_if(!good, format!("{at}/mig"), "the slice profile is not valid: write one such as 3g.40gb");
+    if let (Some(profile), Some(memory)) = (a.mig, a.memory) {
+        let reason = format!("a slice {profile} has {}: use at most that, or remove it", profile.memory());
+        found.add_if(memory > profile.memory(), format!("{at}/memory"), reason);
     }
     found.add_if(
         a.share.is_some_and(Share::is_zero),

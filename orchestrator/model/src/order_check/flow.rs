@@ -11,12 +11,17 @@ use crate::{
 pub(super) fn check(found: &mut Found, order: &Order, f: &Flow, at: &str) {
     let known = end(found, order, &f.from, &format!("{at}/from")) & end(found, order, &f.to, &format!("{at}/to"));
     sizes(found, f, at);
-    for (asked, key) in [(f.protected, "protected"), (f.split, "split")] {
-        found.add_if(asked, format!("{at}/{key}"), "not supported yet: remove it");
-    }
+    let reason = "a flow that is split has no one path that a backup could stand in for: keep protected or split";
+    found.add_if(f.protected && f.split, format!("{at}/split"), reason);
     if !known {
         return;
     }
+    let sized = matches!((&f.from, &f.to), (End::Dataset(_), _) | (_, End::Dataset(_)));
+    found.add_if(
+        f.split && f.rate.is_none() && f.volume.is_none() && !sized,
+        format!("{at}/split"),
+        "there is no rate to split: add rate, or remove it",
+    );
     match (&f.from, &f.to) {
         (End::Component(a), End::Component(b)) => between(found, f, a == b, at),
         (End::Component(c), End::Region(_)) | (End::Region(_), End::Component(c)) => users(found, order, f, c, at),

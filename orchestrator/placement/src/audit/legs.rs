@@ -1,6 +1,6 @@
 //! Every leg that the flows ask for is there once, its path is a path, and no link holds more than it has.
 
-use super::{Found, by_site};
+use super::{Found, by_site, several};
 use crate::{
     booking,
     policy::{Policy, Request},
@@ -54,23 +54,43 @@ pub(super) fn check<'p>(
             _ => Phase::Outbound,
         };
         let mut expected = wanted(plan, request, view, index, flow, &legs);
-        for leg in legs {
+        for group in several::groups(flow, &legs) {
+            let leg = group[0];
             let ends = format!("flow {index}, {} to {}", leg.from_site, leg.to_site);
             let key = (site_end(flow, leg, true), site_end(flow, leg, false));
             let Some(share) = expected.remove(&key) else {
                 found.add("legs", format!("{ends}: not asked for"));
                 continue;
             };
-            let volume = Ratio::from_integer(i128::from(volume.unwrap_or(0))) * share;
-            found.check(leg.from == flow.from.to_string() && leg.to == flow.to.to_string(), "legs", || {
-                format!("{ends}: wrong ends")
-            });
-            found.check(i128::from(leg.volume_bytes) == round_half_up(volume), "volume", || {
-                format!("{ends}: {} bytes", leg.volume_bytes)
-            });
-            rate(found, flow, leg, phase, share, policy, &ends);
-            path(found, view, request, policy, flow, leg, &ends);
-            carried.push(Carried { leg, phase, volume });
+            let whole = Ratio::from_integer(i128::from(volume.unwrap_or(0))) * share;
+            let kbps: u64 = group.iter().map(|l| l.rate_kbps).sum();
+            rate(found, flow, (kbps, leg.path.is_empty()), phase, share, policy, &ends);
+            several::check(found, view, &group, &ends);
+            for leg in &group {
+                let part = if group.len() == 1 {
+                    Ratio::from_integer(1)
+                } else {
+                    Ratio::new(i128::from(leg.rate_kbps), i128::from(kbps.max(1)))
+                };
+                let volume = whole * part;
+                found.check(leg.from == flow.from.to_string() && leg.to == flow.to.to_string(), "legs", || {
+                    format!("{ends}: wrong ends")
+                });
+                found.check(i128::from(leg.volume_bytes) == round_half_up(volume), "volume", || {
+                    format!("{ends}: {} bytes", leg.volume_bytes)
+                });
+                let latency = path(found, view, request, policy, flow, leg, &leg.path, &ends);
+                found.check(latency == leg.latency_us, "latency", || {
+                    format!("{ends}: {} us, not {latency}", leg.latency_us)
+                });
+                if flow.protected && !leg.path.is_empty() {
+                    path(found, view, request, policy, flow, leg, &leg.backup, &ends);
+                    several::apart(found, view, leg, &ends);
+                } else {
+                    found.check(leg.backup.is_empty(), "backup", || format!("{ends}: not asked for"));
+                }
+                carried.push(Carried { leg, phase, volume });
+            }
         }
         for (from, to) in expected.keys() {
             found.add("legs", format!("flow {index}: no leg from {from:?} to {to:?}"));
@@ -136,9 +156,10 @@ fn wanted(
                 let room = serves(plan, request, b);
                 let fits = legs.iter().all(|l| room.contains_key(&l.to_site));
                 if sum == all && fits {
-                    expected.extend(legs.iter().filter(|l| l.demand_mrps > 0).map(|l| {
-                        ((None, Some(l.to_site.clone())), Ratio::new(i128::from(l.demand_mrps), i128::from(all)))
-                    }));
+                    for leg in legs.iter().filter(|l| l.demand_mrps > 0) {
+                        let share = Ratio::new(i128::from(leg.demand_mrps), i128::from(all));
+                        *expected.entry((None, Some(leg.to_site.clone()))).or_default() += share;
+                    }
                 } else {
                     expected.insert((None, None), one);
                 }
@@ -168,9 +189,16 @@ fn serves(plan: &Plan, request: &Request, part: usize) -> BTreeMap<PointName, u6
     room
 }
 
-fn rate(found: &mut Found, flow: &Flow, leg: &Leg, phase: Phase, share: Ratio, policy: &Policy, ends: &str) {
-    let rate = leg.rate_kbps;
-    if leg.path.is_empty() {
+fn rate(
+    found: &mut Found,
+    flow: &Flow,
+    (rate, local): (u64, bool),
+    phase: Phase,
+    share: Ratio,
+    policy: &Policy,
+    ends: &str,
+) {
+    if local {
         found.check(rate == 0, "rate", || format!("{ends}: {rate} kbps without a path"));
         return;
     }
@@ -187,9 +215,8 @@ fn rate(found: &mut Found, flow: &Flow, leg: &Leg, phase: Phase, share: Ratio, p
     }
 }
 
-fn links<'v>(view: &'v View, leg: &Leg) -> Option<Vec<(PointName, PointName, &'v ViewLink)>> {
-    leg.path
-        .iter()
+fn links<'v>(view: &'v View, path: &[LinkId]) -> Option<Vec<(PointName, PointName, &'v ViewLink)>> {
+    path.iter()
         .map(|id| {
             let edge = *view.links.get(id)?;
             let (from, to) = view.graph.edge_endpoints(edge)?;
@@ -198,7 +225,18 @@ fn links<'v>(view: &'v View, leg: &Leg) -> Option<Vec<(PointName, PointName, &'v
         .collect()
 }
 
-fn path(found: &mut Found, view: &View, request: &Request, policy: &Policy, flow: &Flow, leg: &Leg, ends: &str) {
+/// One path of a leg; its latency, with a region's access.
+#[allow(clippy::too_many_arguments)] // all that a path is checked against
+fn path(
+    found: &mut Found,
+    view: &View,
+    request: &Request,
+    policy: &Policy,
+    flow: &Flow,
+    leg: &Leg,
+    ids: &[LinkId],
+    ends: &str,
+) -> u64 {
     for (end, at) in [(&flow.from, &leg.from_site), (&flow.to, &leg.to_site)] {
         let right = match end {
             End::Component(_) => true,
@@ -207,9 +245,9 @@ fn path(found: &mut Found, view: &View, request: &Request, policy: &Policy, flow
         };
         found.check(right, "ends", || format!("{ends}: {end} is not at {at}"));
     }
-    let Some(links) = links(view, leg) else {
+    let Some(links) = links(view, ids) else {
         found.add("path", format!("{ends}: unknown link"));
-        return;
+        return 0;
     };
     let mut at = leg.from_site.clone();
     let mut seen: BTreeSet<PointName> = [at.clone()].into();
@@ -241,8 +279,8 @@ fn path(found: &mut Found, view: &View, request: &Request, policy: &Policy, flow
         .map(|r| r.access.micros())
         .sum();
     latency += access;
-    found.check(latency == leg.latency_us, "latency", || format!("{ends}: {} us, not {latency}", leg.latency_us));
     found.check(flow.max_latency.is_none_or(|m| latency <= m.micros()), "latency", || format!("{ends}: {latency} us"));
+    latency
 }
 
 /// From the first byte staged until all is over; a service is never over.
@@ -261,7 +299,7 @@ fn capacity(found: &mut Found, view: &View, slots: Slots, carried: &[Carried]) {
         let mut held: BTreeMap<&LinkId, u64> = BTreeMap::new();
         let counts = |p: Phase| p == phase || (phase == Phase::Outbound && p == Phase::Run);
         for c in carried.iter().filter(|c| counts(c.phase)) {
-            for id in &c.leg.path {
+            for id in c.leg.path.iter().chain(&c.leg.backup) {
                 *held.entry(id).or_insert(0) += c.leg.rate_kbps;
             }
         }

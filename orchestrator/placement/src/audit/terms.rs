@@ -3,9 +3,9 @@
 use super::{
     Found,
     legs::{Carried, Phase},
-    site,
+    lost, site,
 };
-use crate::policy::Request;
+use crate::policy::{Policy, Request};
 use jiff::Timestamp;
 use rhumb_federation::View;
 use rhumb_model::{
@@ -27,7 +27,14 @@ fn micros(at: Timestamp) -> Ratio {
     Ratio::new(at.as_nanosecond(), 1000)
 }
 
-pub(super) fn check(found: &mut Found, plan: &Plan, request: &Request, view: &View, carried: &[Carried]) {
+pub(super) fn check(
+    found: &mut Found,
+    plan: &Plan,
+    request: &Request,
+    view: &View,
+    policy: &Policy,
+    carried: &[Carried],
+) {
     let order = request.order;
     let terms = &order.terms;
     let money = |amount: Amount| amount.micros_in(view.currency, &view.rates).unwrap_or_default();
@@ -66,6 +73,16 @@ pub(super) fn check(found: &mut Found, plan: &Plan, request: &Request, view: &Vi
             path += link.per_mbps_hour_micros * mbps * held / whole(HOUR_US);
             transfer += link.per_gb_micros * c.volume / whole(1_000_000_000);
         }
+        // a backup holds its rate as long, and carries nothing
+        for link in c.leg.backup.iter().filter_map(|id| view.link(id)) {
+            let mbps = Ratio::new(i128::from(c.leg.rate_kbps), 1000);
+            let held = match c.phase {
+                Phase::Run => finish - start,
+                _ if c.leg.rate_kbps == 0 => Ratio::default(),
+                _ => c.volume * whole(8) / mbps,
+            };
+            path += link.per_mbps_hour_micros * mbps * held / whole(HOUR_US);
+        }
     }
     let time = terms.value_per_hour.map(money).unwrap_or_default() * (finish - submit) / whole(HOUR_US);
     let past = terms.deadline.map(|d| (finish - micros(d)).max(Ratio::default())).unwrap_or_default();
@@ -83,7 +100,7 @@ pub(super) fn check(found: &mut Found, plan: &Plan, request: &Request, view: &Vi
         ("transfer", cost.transfer_micros, transfer),
         ("time", cost.time_micros, time),
         ("lateness", cost.lateness_micros, late),
-        ("fragmentation", cost.fragmentation_micros, Ratio::default()),
+        ("fragmentation", cost.fragmentation_micros, lost::cost(plan, request, view, policy, longest / whole(HOUR_US))),
     ];
     for (name, said, exact) in &of {
         let expected = round_half_up(*exact);
@@ -126,9 +143,12 @@ fn price_per_hour(view: &View, prices: &PriceBook, component: &Component, a: &Si
     let mut sum = money(prices.cpu.as_ref()) * Ratio::new(i128::from(need.cpu.milli()), 1000)
         + money(prices.memory_gib.as_ref()) * Ratio::new(i128::from(need.memory.bytes()), 1 << 30);
     if let (Some(asked), Some(model)) = (&need.accelerators, &a.model) {
-        let devices = match asked.share {
-            Some(share) => Ratio::new(i128::from(share.thousandths()), 1000),
-            None => whole(i128::from(a.devices_per_replica)),
+        let each = whole(i128::from(a.devices_per_replica));
+        let device = view.devices.get(model).map_or(1, |d| i128::from(d.memory.bytes()));
+        let devices = match (asked.share, asked.mig) {
+            (Some(share), _) => Ratio::new(i128::from(share.thousandths()), 1000),
+            (None, Some(slice)) => each * Ratio::new(i128::from(slice.gigabytes) << 30, device),
+            (None, None) => each,
         };
         sum += money(prices.devices.get(model)) * devices;
     }

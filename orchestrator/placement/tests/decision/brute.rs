@@ -43,6 +43,8 @@ type Placed<'a> = Vec<(usize, Option<&'a ModelName>, u32)>;
 struct Way {
     path: Vec<LinkId>,
     kbps: u64,
+    /// Of a flow on several paths: a backup or further parts, and the rate on each.
+    more: Vec<(Vec<LinkId>, u64)>,
     /// Micro-units, in all or per microsecond.
     path_cost: R,
     transfer: R,

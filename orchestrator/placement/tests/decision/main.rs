@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
 
 mod brute;
+mod devices;
 mod examples;
 mod explained;
 mod in_time;
 mod optimal;
+mod packing;
 mod rules;
 mod scheduler_cases;
+mod several;
+mod wide;
 mod world;

@@ -82,6 +82,7 @@ fn planned(order: &Order, (flow, path, kbps, bytes): &PlannedLeg<'_>) -> Leg {
         from_site: point(points[0]),
         to_site: point(points[points.len() - 1]),
         path: links,
+        backup: Vec::new(),
         rate_kbps: *kbps,
         volume_bytes: *bytes,
         demand_mrps: 0,

@@ -157,7 +157,7 @@ impl Brute<'_> {
         let local = from.iter().any(|a| to.contains(a));
         if local {
             let fits = f.max_latency.is_none_or(|m| access <= m.micros());
-            let way = Way { path: vec![], kbps: 0, path_cost: int(0), transfer: int(0), time: int(0) };
+            let way = Way { path: vec![], kbps: 0, more: vec![], path_cost: int(0), transfer: int(0), time: int(0) };
             return (phase, if fits { vec![way] } else { vec![] });
         }
         let rates: Vec<u64> = match f.rate {
@@ -171,42 +171,55 @@ impl Brute<'_> {
                 self.paths(*a, *b, &mut vec![*a], &mut Vec::new(), &mut paths);
             }
         }
+        let legal: Vec<Legal> = paths.into_iter().filter_map(|path| self.legal(index, path, access)).collect();
         let mut ways = Vec::new();
-        for path in &paths {
-            let links: Vec<_> = path.iter().map(|id| self.view.link(id).unwrap()).collect();
-            let latency = links.iter().map(|l| l.latency.micros()).sum::<u64>();
-            let within = &self.order.constraints.jurisdictions;
-            let point_ok = |n: NodeIndex| self.view.graph[n].jurisdiction.as_ref().is_some_and(|j| within.contains(j));
-            let inside = within.is_empty()
-                || path.iter().all(|id| {
-                    let (a, b) = self.view.graph.edge_endpoints(self.view.links[id]).unwrap();
-                    let l = self.view.link(id).unwrap();
-                    point_ok(a) && point_ok(b) && !l.jurisdictions.is_empty() && l.jurisdictions.is_subset(within)
-                });
-            let secret = !(f.encrypted || self.order.constraints.encrypted) || links.iter().all(|l| l.encrypted);
-            let quick = f.max_latency.is_none_or(|m| latency + access <= m.micros());
-            if !inside || !secret || !quick || links.iter().any(|l| l.stale) {
+        for kbps in rates {
+            let volume = volume.map(|v| int(v) * share);
+            let fits = |l: &&Legal| l.links.iter().all(|l| l.free.kbps() >= kbps);
+            if f.split && kbps > 0 {
+                for (from, to) in from.iter().flat_map(|a| to.iter().map(move |b| (*a, *b))) {
+                    let here: Vec<&Legal> = legal.iter().filter(|l| l.ends == (from, to)).collect();
+                    parts(&here, kbps, &mut Vec::new(), &mut |given| {
+                        ways.extend(Way::of(given.iter().map(|(l, k)| (*l, *k)).collect(), volume));
+                    });
+                }
                 continue;
             }
-            for kbps in &rates {
-                if links.iter().any(|l| l.free.kbps() < *kbps) {
+            for way in legal.iter().filter(fits) {
+                if !f.protected {
+                    ways.extend(Way::of(vec![(way, kbps)], volume));
                     continue;
                 }
-                let per_hour: R =
-                    links.iter().map(|l| l.per_mbps_hour_micros).sum::<R>() * R::new((*kbps).into(), 1000);
-                let (path_cost, transfer, time) = match volume {
-                    None => (per_hour / int(HOUR_US), int(0), int(0)),
-                    Some(v) => {
-                        let v = int(v) * share;
-                        let moving = v * int(8000) / int(*kbps);
-                        let per_gb: R = links.iter().map(|l| l.per_gb_micros).sum();
-                        (per_hour * moving / int(HOUR_US), per_gb * v / int(1_000_000_000), moving + int(latency))
-                    }
-                };
-                ways.push(Way { path: path.clone(), kbps: *kbps, path_cost, transfer, time });
+                for backup in legal.iter().filter(fits).filter(|b| b.ends == way.ends && apart(way, b)) {
+                    let mut both = Way::of(vec![(way, kbps)], volume).unwrap();
+                    let hold = Way::of(vec![(backup, kbps)], volume).unwrap();
+                    both.path_cost += hold.path_cost;
+                    both.more.push((backup.path.clone(), kbps));
+                    ways.push(both);
+                }
             }
         }
         (phase, ways)
+    }
+
+    /// A path that keeps the flow's rules, whatever its capacity.
+    fn legal(&self, index: usize, path: Vec<LinkId>, access: u64) -> Option<Legal<'_>> {
+        let f = &self.order.flows[index];
+        let links: Vec<_> = path.iter().map(|id| self.view.link(id).unwrap()).collect();
+        let latency = links.iter().map(|l| l.latency.micros()).sum::<u64>();
+        let within = &self.order.constraints.jurisdictions;
+        let point_ok = |n: NodeIndex| self.view.graph[n].jurisdiction.as_ref().is_some_and(|j| within.contains(j));
+        let inside = within.is_empty()
+            || path.iter().all(|id| {
+                let (a, b) = self.view.graph.edge_endpoints(self.view.links[id]).unwrap();
+                let l = self.view.link(id).unwrap();
+                point_ok(a) && point_ok(b) && !l.jurisdictions.is_empty() && l.jurisdictions.is_subset(within)
+            });
+        let secret = !(f.encrypted || self.order.constraints.encrypted) || links.iter().all(|l| l.encrypted);
+        let quick = f.max_latency.is_none_or(|m| latency + access <= m.micros());
+        let ends = |id: &LinkId| self.view.graph.edge_endpoints(self.view.links[id]).unwrap();
+        let ends = (ends(&path[0]).0, ends(path.last().unwrap()).1);
+        (inside && secret && quick && links.iter().all(|l| !l.stale)).then_some(Legal { path, links, latency, ends })
     }
 
     fn paths(
@@ -249,5 +262,68 @@ impl Brute<'_> {
             self.choose(placed, ways, now, best);
             now.pop();
         }
+    }
+}
+
+/// Whether two paths share no link, in either direction, and no risk group.
+fn apart(a: &Legal, b: &Legal) -> bool {
+    let cable = |id: &LinkId| id.as_str().trim_end_matches('~').to_owned();
+    a.links.iter().all(|x| b.links.iter().all(|y| cable(&x.id) != cable(&y.id) && x.srlg.is_disjoint(&y.srlg)))
+}
+
+/// A path that a flow may take.
+struct Legal<'a> {
+    path: Vec<LinkId>,
+    links: Vec<&'a rhumb_federation::ViewLink>,
+    latency: u64,
+    ends: (NodeIndex, NodeIndex),
+}
+
+impl Way {
+    /// A flow on these paths, its volume divided as the rates are.
+    fn of(parts: Vec<(&Legal, u64)>, volume: Option<R>) -> Option<Self> {
+        let all: u64 = parts.iter().map(|(_, kbps)| kbps).sum();
+        let (mut path_cost, mut transfer, mut time) = (int(0), int(0), int(0));
+        for (legal, kbps) in &parts {
+            let per_hour: R =
+                legal.links.iter().map(|l| l.per_mbps_hour_micros).sum::<R>() * R::new((*kbps).into(), 1000);
+            match volume {
+                None => path_cost += per_hour / int(HOUR_US),
+                Some(v) => {
+                    let part = v * R::new((*kbps).into(), all.into());
+                    let moving = part * int(8000) / int(*kbps);
+                    path_cost += per_hour * moving / int(HOUR_US);
+                    transfer += legal.links.iter().map(|l| l.per_gb_micros).sum::<R>() * part / int(1_000_000_000);
+                    time = time.max(moving + int(legal.latency));
+                }
+            }
+        }
+        let mut paths = parts.into_iter().map(|(legal, kbps)| (legal.path.clone(), kbps));
+        let (path, kbps) = paths.next()?;
+        Some(Self { path, kbps, more: paths.collect(), path_cost, transfer, time })
+    }
+}
+
+/// A path and its rate.
+type Given<'l> = (&'l Legal<'l>, u64);
+
+/// Every way to give a rate to paths in whole Mbit/s.
+fn parts<'l>(legal: &[&'l Legal<'l>], left: u64, given: &mut Vec<Given<'l>>, f: &mut dyn FnMut(&[Given<'l>])) {
+    if left == 0 {
+        f(given);
+        return;
+    }
+    let Some((first, rest)) = legal.split_first() else { return };
+    let free = first.links.iter().map(|l| l.free.kbps()).min().unwrap();
+    let mut rate = 0;
+    while rate <= left.min(free) {
+        if rate > 0 {
+            given.push((first, rate));
+        }
+        parts(rest, left - rate, given, f);
+        if rate > 0 {
+            given.pop();
+        }
+        rate += 1_000;
     }
 }

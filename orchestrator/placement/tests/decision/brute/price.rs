@@ -17,8 +17,9 @@ impl Brute<'_> {
             let mut load: BTreeMap<&LinkId, u64> = BTreeMap::new();
             for ((p, _), way) in ways.iter().zip(chosen) {
                 if *p == phase || (phase == Phase::Out && *p == Phase::Run) {
-                    for id in &way.path {
-                        *load.entry(id).or_insert(0) += way.kbps;
+                    let more = way.more.iter().flat_map(|(path, kbps)| path.iter().map(move |id| (id, *kbps)));
+                    for (id, kbps) in way.path.iter().map(|id| (id, way.kbps)).chain(more) {
+                        *load.entry(id).or_insert(0) += kbps;
                     }
                 }
             }
@@ -97,7 +98,12 @@ impl Brute<'_> {
                     let mut per_hour = self.money(prices.cpu) * R::new(c.need.cpu.milli().into(), 1000)
                         + self.money(prices.memory_gib) * R::new(c.need.memory.bytes().into(), 1 << 30);
                     if let (Some(a), Some(m)) = (&c.need.accelerators, model) {
-                        let units = a.share.map_or(int(a.count.unwrap_or(1)), |s| R::new(s.thousandths().into(), 1000));
+                        let mut units =
+                            a.share.map_or(int(a.count.unwrap_or(1)), |s| R::new(s.thousandths().into(), 1000));
+                        if let Some(slice) = a.mig {
+                            let memory = self.view.devices[*m].memory.bytes();
+                            units *= R::new(slice.memory().bytes().into(), memory.into());
+                        }
                         per_hour += self.money(prices.devices.get(*m).copied()) * units;
                     }
                     let mut t = start;
@@ -131,7 +137,7 @@ impl Brute<'_> {
             let found = Best {
                 total,
                 sites: placed.iter().flatten().map(|p| p.0).collect::<BTreeSet<_>>().len(),
-                links: chosen.iter().map(|w| w.path.len()).sum(),
+                links: chosen.iter().map(|w| w.path.len() + w.more.iter().map(|(p, _)| p.len()).sum::<usize>()).sum(),
                 names: placed.iter().map(|p| p.iter().map(|x| name(x.0)).collect()).collect(),
                 models: placed.iter().map(|p| p.iter().map(|x| x.1.map(ToString::to_string)).collect()).collect(),
                 paths: chosen.iter().map(|w| w.path.clone()).collect(),
