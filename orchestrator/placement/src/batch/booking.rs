@@ -84,7 +84,7 @@ pub(crate) struct Way {
 
 impl Way {
     pub fn new(job: &Job, arcs: Box<[u32]>) -> Self {
-        let cost = arcs.iter().filter_map(|a| job.arc_cost[*a as usize]).sum();
+        let cost = arcs.iter().filter_map(|a| job.arc_cost[*a as usize]).fold(0, i64::saturating_add);
         Self { arcs: arcs.into(), cost }
     }
 }
@@ -132,7 +132,7 @@ impl Market for Bookings<'_> {
         let mut best: [Option<(i64, usize)>; 2] = [None, None];
         for (i, offer) in job.offers.iter().enumerate().filter(|(_, o)| roomy(o)) {
             let Some(way) = &paths[offer.site as usize] else { continue };
-            let key = Some((offer.cost + way.cost, i));
+            let key = Some((offer.cost.saturating_add(way.cost), i));
             if best[0].is_none() || key < best[0] {
                 best = [key, best[0]];
             } else if best[1].is_none() || key < best[1] {

@@ -66,6 +66,8 @@ pub(crate) struct Desk {
 /// More than any batch costs, and little enough that sums stay in range: 10^7 USD for a job, 10^9 in all.
 const MOST_JOB: i64 = 10_000_000 * Nano::ONE.0;
 const MOST_ALL: i64 = 100 * MOST_JOB;
+/// Jobs times links that memory is spent on.
+const MOST_PAIRS: usize = 20_000_000;
 /// Where a delay is not bounded.
 pub(crate) const ANY_DELAY: i64 = i64::MAX / 4;
 /// Fractions of a capacity have this many binary places.
@@ -73,6 +75,11 @@ pub(crate) const SHARE_BITS: u32 = 32;
 
 impl Desk {
     pub fn new(instance: &Instance) -> Result<Self, InstanceError> {
+        if instance.jobs.len().saturating_mul(instance.links.len()) > MOST_PAIRS {
+            let reason =
+                format!("{} jobs on {} links are too many: split the batch", instance.jobs.len(), instance.links.len());
+            return Err(InstanceError::Field { instance: instance.name.clone(), field: "jobs".to_owned(), reason });
+        }
         let mut site_at: Vec<usize> = (0..instance.sites.len()).collect();
         site_at.sort_by(|a, b| instance.sites[*a].id.cmp(&instance.sites[*b].id));
         let mut job_at: Vec<usize> = (0..instance.jobs.len()).collect();
@@ -111,9 +118,7 @@ impl Desk {
             let dear = |what: &str| InstanceError::Field {
                 instance: instance.name.clone(),
                 field: format!("jobs[{at}]"),
-                reason: format!(
-                    "{what} over 10,000,000 USD for the job, or over 1,000,000,000 for all: use other units"
-                ),
+                reason: format!("{what} more than {}: check its units", usd(MOST_JOB)),
             };
             let mut offers = Vec::new();
             let mut types: Vec<&str> = job.gpu_types.iter().map(String::as_str).collect();
@@ -145,7 +150,8 @@ impl Desk {
             }
             all = all.saturating_add(job.reject.0);
             if all > MOST_ALL {
-                return Err(dear("rejection costs"));
+                let reason = format!("rejecting all costs more than {}: split the batch", usd(MOST_ALL));
+                return Err(InstanceError::Field { instance: instance.name.clone(), field: "jobs".to_owned(), reason });
             }
             jobs.push(Job {
                 source: job.source,
@@ -166,6 +172,10 @@ impl Desk {
         let grain = costs.fold(0, gcd).max(1);
         Ok(Self { arcs, leaving, site_node, pools, jobs, grain, site_at, job_at })
     }
+}
+
+fn usd(nano: i64) -> String {
+    format!("{} USD", Nano(nano))
 }
 
 fn part(rate: i64, capacity: i64) -> i64 {

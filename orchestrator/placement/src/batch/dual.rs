@@ -121,7 +121,8 @@ impl<'d> Dual<'d> {
         let mut prices = Prices { job: vec![0; self.desk.jobs.len()], arc: vec![0; self.desk.arcs.len()] };
         self.price_paths(scope, &prices, Paths::Every);
         for ((price, job), near) in prices.job.iter_mut().zip(&self.desk.jobs).zip(&self.near) {
-            let served = job.offers.iter().filter_map(|o| near[o.site as usize].map(|(_, path)| o.cost + path));
+            let served =
+                job.offers.iter().filter_map(|o| near[o.site as usize].map(|(_, path)| o.cost.saturating_add(path)));
             *price = served.fold(job.reject, i64::min);
         }
         prices
@@ -136,7 +137,12 @@ impl<'d> Dual<'d> {
     pub fn booking(&self, pick: &Pick) -> Booking {
         let offer = self.desk.jobs[pick.job as usize].offers[pick.offer as usize];
         let way = &self.known[pick.job as usize][offer.site as usize][pick.path as usize];
-        Booking { offer: pick.offer, pool: offer.pool, path: Rc::clone(&way.arcs), cost: offer.cost + way.cost }
+        Booking {
+            offer: pick.offer,
+            pool: offer.pool,
+            path: Rc::clone(&way.arcs),
+            cost: offer.cost.saturating_add(way.cost),
+        }
     }
 
     /// The bound at these prices, and the reply to them.
@@ -166,7 +172,7 @@ impl<'d> Dual<'d> {
                 if let Some((_, path)) = self.near[j as usize][offer.site as usize]
                     && scope.open[scope.first[j as usize] + o as usize]
                 {
-                    let gain = prices.job[j as usize] - offer.cost - path;
+                    let gain = prices.job[j as usize].saturating_sub(offer.cost).saturating_sub(path);
                     if gain > 0 {
                         self.bag.add(Item { job: j, offer: o, weight: job.gpus, gain });
                     }
@@ -242,7 +248,8 @@ impl<'d> Dual<'d> {
             let banned = |arc: u32| bans.iter().any(|b| b.1 == arc);
             self.work += toll.len() as u64;
             if paths == Paths::Every {
-                let weight = |a: usize| job.arc_cost[a].filter(|_| !banned(a as u32)).map(|c| c + toll[a]);
+                let weight =
+                    |a: usize| job.arc_cost[a].filter(|_| !banned(a as u32)).map(|c| c.saturating_add(toll[a]));
                 self.work += 25 * self.search.run(desk, job, &self.ends[j], weight);
                 for (site, node) in desk.site_node.iter().enumerate() {
                     let known = &mut self.known[j][site];
@@ -261,7 +268,7 @@ impl<'d> Dual<'d> {
                     if !bans.is_empty() && way.arcs.iter().any(|a| banned(*a)) {
                         continue;
                     }
-                    let priced = way.cost + way.arcs.iter().map(|a| toll[*a as usize]).sum::<i64>();
+                    let priced = way.arcs.iter().fold(way.cost, |sum, a| sum.saturating_add(toll[*a as usize]));
                     if near.is_none_or(|(_, least)| priced < least) {
                         *near = Some((i as u32, priced));
                     }

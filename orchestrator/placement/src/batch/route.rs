@@ -59,7 +59,7 @@ impl Search {
                 if later > job.bound || later >= self.quickest[edge.to as usize] {
                     continue;
                 }
-                self.heap.push(Reverse((cost + more, later, self.labels.len() as u32)));
+                self.heap.push(Reverse((cost.saturating_add(more), later, self.labels.len() as u32)));
                 self.labels.push(Label { node: edge.to, arc, parent: at });
             }
         }

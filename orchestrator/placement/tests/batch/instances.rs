@@ -88,3 +88,17 @@ fn a_batch_without_jobs_sites_or_links_costs_what_rejecting_costs() {
         assert_eq!((answer.total.0, answer.lower_bound.0), (total, total));
     }
 }
+
+#[test]
+fn costs_out_of_range_are_refused_and_large_ones_are_added_up() {
+    let text = TWO_NODES.replace("\"reject_usd\": 9", "\"reject_usd\": 9000000").replace("0.04", "90000000");
+    let instances = instance::read(&text).unwrap();
+    let answer = solve(&instances[0], &Budget::default()).unwrap_err().to_string();
+    assert!(answer.contains("instance two: jobs[1]: a link costs more than 10000000 USD: check its units"), "{answer}");
+    let text = text.replace("90000000", "70000");
+    let instances = instance::read(&text).unwrap();
+    let answer = solve(&instances[0], &Budget::default()).unwrap();
+    check::sound(&instances[0], &answer);
+    // 1.4 USD for the device, 2 h x 0.06 Gbit/s x 70,000 USD for the link, 8 USD for the other job
+    assert_eq!(answer.total.to_string(), "8409.4");
+}
