@@ -42,6 +42,7 @@ async fn run(command: Command, client: &Client, output: Output) -> Result<Exit, 
         | Command::Agent(_)
         | Command::Probe(_)
         | Command::Place(_)
+        | Command::Paths(_)
         | Command::Bench(_)
         | Command::Completion { .. } => Err(CliError::Usage("this command asks no server".into())),
     }
