@@ -7,7 +7,7 @@ use crate::{
 use proptest::prelude::*;
 use rhumb_federation::{View, export::export};
 use rhumb_model::{FederationFile, LinkId, Order, Plan, ReasonKind, quantity::Bandwidth};
-use rhumb_placement::{Policy, Request, apply, audit, decide, held};
+use rhumb_placement::{Policy, Request, apply, audit, booking::bookings, decide};
 use serde_json::{Value, json};
 
 /// a to b over three ways: short, over t, and over u; the first two share a duct.
@@ -53,9 +53,9 @@ fn a_protected_flow_holds_its_rate_on_two_paths_that_share_no_link_and_no_risk()
     assert_eq!((ids(&leg.path), ids(&leg.backup)), (vec!["ab"], vec!["au", "ub"]));
     // 40 Mbps for two hours at 0.01 and at 0.05
     assert_eq!((plan.cost.path_micros, plan.cost.transfer_micros), (800_000 + 4_000_000, 0));
-    let held = held(&plan, &order);
+    let held = bookings(&plan, &order);
     assert_eq!(held.len(), 3);
-    assert!(held.values().all(|h| *h == Bandwidth::from_mbps(40)));
+    assert!(held.iter().all(|b| b.rate == Bandwidth::from_mbps(40)));
     // ten of the fifty over u are left: no second one
     let left = apply(&view, &plan, &order).unwrap();
     assert!(decide(&left, &Request::new(&order, submit()), &Policy::default()).outcome.is_err());
