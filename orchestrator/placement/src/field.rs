@@ -33,6 +33,8 @@ pub(crate) struct Field {
     pub longest: Ratio,
     /// The value of staging time is counted with the compute of the stands.
     pub staged: bool,
+    /// Bounds above it are not told apart, in grains.
+    pub limit: i64,
 }
 
 /// The stands of a component; columns of one length.
@@ -59,8 +61,9 @@ impl Lines {
 }
 
 impl Field {
-    /// `totals`: replicas of each component. `None`: some component has no stand left.
-    pub fn new(problem: &Problem, totals: &[u32]) -> Option<Self> {
+    /// `totals`: replicas of each component. `limit`: bounds above it need not be told apart; `None`: a guess.
+    /// `None` comes back where some component has no stand left.
+    pub fn new(problem: &Problem, totals: &[u32], limit: Option<i64>) -> Option<Self> {
         let longest = longest(problem)?;
         let pricing = Pricing::new(problem);
         let parts = totals.len();
@@ -70,6 +73,7 @@ impl Field {
             constant: vec![0; parts],
             longest,
             staged: pricing.staged(),
+            limit: NEVER,
         };
         for (index, n) in totals.iter().enumerate() {
             let sketch = Sketch { problem, pricing: &pricing, index, n: *n, longest };
@@ -83,7 +87,7 @@ impl Field {
                 field.parent[*a.max(b)].get_or_insert(*a.min(b));
             }
         }
-        field.sweep(problem, totals)?;
+        field.sweep(problem, totals, limit)?;
         Some(field)
     }
 
@@ -99,7 +103,7 @@ impl Field {
     }
 
     /// Whole-component bounds up the tree and down again.
-    fn sweep(&mut self, problem: &Problem, totals: &[u32]) -> Option<()> {
+    fn sweep(&mut self, problem: &Problem, totals: &[u32], limit: Option<i64>) -> Option<()> {
         let parts = totals.len();
         let times = |each: i64, n: u32| each.saturating_mul(i64::from(n)).min(NEVER);
         let mut whole: Vec<Vec<i64>> =
@@ -110,10 +114,23 @@ impl Field {
         };
         let points: Vec<Vec<u32>> = self.parts.iter().enumerate().map(|(i, l)| points(i, l)).collect();
         let mut ties = vec![None; parts];
+        // what lies so far above the parts' own least that a plan of one site alone would be cheaper is of no interest
+        let floor: i64 = whole.iter().filter_map(|w| w.iter().min()).fold(0, |s, l| s.saturating_add(*l));
+        let above = match limit {
+            Some(limit) => limit.saturating_sub(floor),
+            None => together(&points, &whole).map_or(NEVER, |together| {
+                together.saturating_add(together / 32).saturating_sub(floor)
+            }),
+        };
+        self.limit = if above >= NEVER { NEVER } else { floor.saturating_add(above) };
+        // one replica of many bears only its share of what is above
+        let most = totals.iter().copied().max().unwrap_or(1).max(1);
+        let above = times(above.max(0), most);
+        let within = |costs: &[i64]| costs.iter().min().map_or(NEVER, |least| least.saturating_add(above));
         for second in (0..parts).rev() {
             let Some(first) = self.parent[second] else { continue };
             let tie = Tie::new(problem, totals, &self.longest, first, second)?;
-            let reached = tie.reach(problem, &points[second], &whole[second], &points[first], true);
+            let reached = tie.reach(problem, (&points[second], &whole[second]), &points[first], true, within(&whole[second]));
             for (sum, h) in whole[first].iter_mut().zip(&reached) {
                 *sum = sum.saturating_add(*h).min(NEVER);
             }
@@ -135,7 +152,7 @@ impl Field {
             let rest: Vec<i64> =
                 whole[first].iter().zip(hung).map(|(w, h)| if *w >= NEVER { NEVER } else { w - h }).collect();
             let tie = ties[second].as_ref()?;
-            let reached = tie.reach(problem, &points[first], &rest, &points[second], false);
+            let reached = tie.reach(problem, (&points[first], &rest), &points[second], false, within(&rest));
             for (sum, h) in whole[second].iter_mut().zip(&reached) {
                 *sum = sum.saturating_add(*h).min(NEVER);
             }
@@ -175,6 +192,18 @@ impl Field {
         }
         Some(())
     }
+}
+
+/// Grains of a cheap way to have all components at one point; `None`: there is none.
+fn together(points: &[Vec<u32>], whole: &[Vec<i64>]) -> Option<i64> {
+    let most = points.iter().flatten().max()? + 1;
+    let mut sums = vec![0_i64; most as usize];
+    for (points, costs) in points.iter().zip(whole) {
+        let mut own = vec![NEVER; most as usize];
+        points.iter().zip(costs).for_each(|(p, c)| own[*p as usize] = own[*p as usize].min(*c));
+        sums.iter_mut().zip(own).for_each(|(sum, own)| *sum = sum.saturating_add(own).min(NEVER));
+    }
+    sums.into_iter().min().filter(|s| *s < NEVER)
 }
 
 /// The least hours of the component that takes longest; `None`: one has no stand.
@@ -220,7 +249,7 @@ impl Tie {
     }
 
     /// For each of `to` the least of a cost at `from` and the way between them. `up`: `from` are the second's.
-    fn reach(&self, problem: &Problem, from: &[u32], costs: &[i64], to: &[u32], up: bool) -> Vec<i64> {
+    fn reach(&self, problem: &Problem, (from, costs): (&[u32], &[i64]), to: &[u32], up: bool, limit: i64) -> Vec<i64> {
         let stream = &problem.streams[self.stream];
         // the walk of an ask begins where the search ends: at `to`
         let walk = if self.onward == up { Direction::Along } else { Direction::Against };
@@ -228,7 +257,7 @@ impl Tie {
         let mut roots: Vec<(u32, i64)> =
             from.iter().zip(costs).filter(|(_, c)| **c < NEVER).map(|(p, c)| (*p, *c)).collect();
         let reached = if let Some(ask) = ask {
-            path::potential(problem.net, &ask, &roots, self.weight)
+            path::potential(problem.net, &ask, &roots, self.weight, limit)
         } else {
             // no link carries it: only stands at the same site are left
             roots.sort_unstable();

@@ -329,7 +329,7 @@ impl<'a> Problem<'a> {
         if let Some(known) = self.fields.borrow().get(totals) {
             return known.clone();
         }
-        let field = Field::new(self, totals).map(Rc::new);
+        let field = Field::new(self, totals, None).map(Rc::new);
         self.fields.borrow_mut().insert(totals.to_vec(), field.clone());
         field
     }
@@ -347,7 +347,9 @@ impl<'a> Problem<'a> {
 
     /// Distances of all points to `roots`, or less: a guide to the way there, kept from one decision to the next.
     pub fn tree(&self, stream: &Stream, ask: &Ask, roots: &[u32]) -> Arc<Tree> {
-        self.net.tree(self.mask(stream.encrypted), ask, roots)
+        // sites are many: one tree each has to serve all rates
+        let ask = if stream.joins_parts() { Ask { kbps: 0, ..*ask } } else { *ask };
+        self.net.tree(self.mask(stream.encrypted), &ask, roots)
     }
 }
 

@@ -8,7 +8,8 @@ use crate::{
     bound::{self, Bounded},
     field::{Field, GRAINS, NEVER},
     pricing::Pricing,
-    problem::{Place, Problem, Span},
+    network::Direction,
+    problem::{Place, Problem, Span, Stream},
     room::{self, Want},
     settle::{self, Best, Placed, Solution},
     totals::Totals,
@@ -79,7 +80,7 @@ pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
 /// Whether no number of replicas makes a plan: a component has nowhere to stand, or the fewest replicas alone cost or take
 /// too much.
 fn hopeless(problem: &Problem) -> bool {
-    if problem.parts.iter().any(|p| p.stands.is_empty()) {
+    if problem.parts.iter().any(|p| p.stands.is_empty()) || problem.streams.iter().any(|s| too_far(problem, s)) {
         return true;
     }
     let Some(budget) = &problem.budget else { return false };
@@ -96,16 +97,44 @@ fn hopeless(problem: &Problem) -> bool {
     Ratio::from_integer(i128::from(least / GRAINS)) > *budget
 }
 
+/// Whether a flow to a fixed point cannot keep its bound from anywhere, even if nothing else used the links.
+fn too_far(problem: &Problem, stream: &Stream) -> bool {
+    let (Place::Part(part), Place::Points(roots), walk) = (match (&stream.from, &stream.to) {
+        (Place::Part(_), to) => (&stream.from, to, Direction::Along),
+        (from, to) => (to, from, Direction::Against),
+    }) else {
+        return false;
+    };
+    let Some(bound) = stream.bound.filter(|_| stream.demand.is_none_or(|d| d > 0)) else { return false };
+    if stream.hopeless {
+        return true;
+    }
+    let Some(ask) = problem.ask(stream, 0, walk) else { return false };
+    let tree = problem.tree(stream, &ask, roots);
+    let near = |site: usize| tree.quickest(problem.net, &ask, problem.site_point(site)).is_some_and(|l| l <= bound);
+    !problem.parts[*part].stands.iter().any(|stand| near(stand.site))
+}
+
 /// Stands of each component in the first round.
 const FEW: usize = 6;
 
 /// Searches among the few most promising stands, then among all that can still be as cheap as the best plan found.
 fn narrowing(problem: &Problem, field: &Field, totals: &[u32], force: Option<(usize, usize)>, best: &mut Best) {
     let mut few = FEW;
+    let mut wider = None;
     let mut tried: Vec<Vec<u32>> = Vec::new();
     loop {
         let all = |part: usize| field.parts[part].stand.len();
         let limit = best.total();
+        // bounds that were cut off below what the plan costs tell too little
+        if let Some(total) = limit
+            && wider.is_none()
+            && !Field::beaten(field.limit, total)
+        {
+            let limit = total.saturating_mul(GRAINS).saturating_add(GRAINS * 8);
+            wider = Field::new(problem, totals, Some(limit));
+        }
+        let field = wider.as_ref().unwrap_or(field);
         let (lists, rest) = bound::shortlist(problem, field, totals, force, few, limit);
         let stands: Vec<Vec<u32>> = lists.iter().map(|l| l.iter().map(|b| b.line).collect()).collect();
         if tried != stands {
