@@ -11,6 +11,7 @@ use crate::{
     pricing::Pricing,
     problem::{HOUR, Part, Place, Problem, Span, Stream},
 };
+use num_traits::CheckedMul;
 use rhumb_model::ratio::Ratio;
 
 /// Grains in a micro-unit.
@@ -160,12 +161,12 @@ impl Field {
         // what every plan pays besides: the other trees, demand, and the time of the longest component
         let constant = self.constant.iter().fold(0_i64, |s, c| s.saturating_add(*c));
         let first = self.parts.iter().filter_map(|l| l.inbound.iter().copied().min()).max().unwrap_or(0);
-        let time = |hours: Ratio, inbound: i64| {
-            let staged = if self.staged { 0 } else { inbound.max(first) };
-            let held = hours.max(self.longest) + Ratio::from_integer(i128::from(staged));
-            grains(problem.value * held).unwrap_or(NEVER)
+        let value = Value::new(problem);
+        let longest = self.longest.to_integer();
+        let hours = |part: usize| -> Vec<i128> {
+            problem.parts[part].kinds().iter().map(|k| k.hours.to_integer().max(longest)).collect()
         };
-        let timeless = problem.value == Ratio::from_integer(0);
+        let staged = self.staged;
         for (part, lines) in self.parts.iter_mut().enumerate() {
             let own = whole[part].iter().copied().min()?;
             let root = {
@@ -177,15 +178,15 @@ impl Field {
             };
             let besides = constant.saturating_add(others - least[root]);
             let n = i64::from(totals[part].max(1));
+            let hours = hours(part);
+            let stands = &problem.parts[part].stands;
             let through = |(line, whole): (usize, &i64)| {
                 if *whole >= NEVER {
                     return NEVER;
                 }
-                let time = if timeless {
-                    0
-                } else {
-                    time(problem.parts[part].hours(lines.stand[line] as usize), lines.inbound[line])
-                };
+                let staged = if staged { 0 } else { lines.inbound[line].max(first) };
+                let kind = stands[lines.stand[line] as usize].kind;
+                let time = value.of(hours[usize::from(kind)] + i128::from(staged));
                 own + (whole - own) / n + besides + time
             };
             lines.through = whole[part].iter().enumerate().map(through).collect();
@@ -219,8 +220,22 @@ fn shortest(part: &Part) -> Ratio {
     part.kinds().iter().map(|k| k.hours).min().unwrap_or(Ratio::from_integer(0))
 }
 
-pub(crate) fn grains(micros: Ratio) -> Option<i64> {
-    i64::try_from((micros * Ratio::from_integer(i128::from(GRAINS))).floor().to_integer()).ok()
+/// The order's value of time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Value(i128);
+
+impl Value {
+    pub fn new(problem: &Problem) -> Self {
+        let fine = problem.value.checked_mul(&Ratio::from_integer(i128::from(GRAINS) << 32));
+        // out of range leaves the bound lower, never wrong
+        Self(fine.map_or(0, |f| f.floor().to_integer().clamp(0, 1 << 60)))
+    }
+
+    /// Grains that so many nanoseconds cost, rounded down.
+    pub fn of(self, nanoseconds: i128) -> i64 {
+        let product = self.0.checked_mul(nanoseconds).unwrap_or(0);
+        i64::try_from(product >> 32).unwrap_or(NEVER).min(NEVER)
+    }
 }
 
 /// How two components hang together: the widest flow between them.

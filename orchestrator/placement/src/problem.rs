@@ -163,7 +163,7 @@ impl Stream {
 }
 
 /// A tariff, by its address, and a length in nanoseconds.
-type Stretch = (usize, Ratio);
+type Stretch = (usize, i128);
 
 pub(crate) struct Problem<'a> {
     pub view: &'a View,
@@ -184,7 +184,7 @@ pub(crate) struct Problem<'a> {
     pub window: Option<RefCell<Tariff>>,
     starts: OnceCell<Starts>,
     /// Least integral of the factor, by tariff and hours.
-    least: RefCell<HashMap<Stretch, Option<Ratio>>>,
+    least: RefCell<HashMap<Stretch, Option<(i128, i128)>>>,
     /// By replicas of each component.
     fields: RefCell<HashMap<Vec<u32>, Option<Rc<Field>>>>,
     /// Links allowed for a plain and for an encrypted flow.
@@ -309,13 +309,18 @@ impl<'a> Problem<'a> {
         self.starts.get_or_init(|| Starts::new(self))
     }
 
-    /// No run of this length at the site has a lower integral of the price factor; exact where the start is known.
+    /// No run of this length at the site has a lower integral of the price factor.
     pub fn least(&self, site: usize, length: &Ratio) -> Option<Ratio> {
+        self.least_whole(site, length.to_integer()).map(|(sum, scale)| Ratio::new(sum, scale))
+    }
+
+    /// The same for whole nanoseconds, in parts of which there are `.1` in one.
+    pub fn least_whole(&self, site: usize, length: i128) -> Option<(i128, i128)> {
         let meter = self.meter(site);
         if meter.is_flat() {
-            return meter.integral(&Ratio::from_integer(0), length);
+            return self.starts().least(meter, length);
         }
-        let key = (meter.key(), *length);
+        let key = (meter.key(), length);
         if let Some(known) = self.least.borrow().get(&key) {
             return *known;
         }
