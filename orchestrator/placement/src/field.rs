@@ -97,6 +97,22 @@ impl Field {
         through > total.saturating_mul(GRAINS).saturating_add(ROUNDING)
     }
 
+    /// Grains of all `n` replicas of a component at a line, with what hangs on them.
+    pub fn whole(&self, part: usize, line: usize, n: u32) -> i64 {
+        let lines = &self.parts[part];
+        let each = lines.each[line].saturating_mul(i64::from(n)).min(NEVER);
+        lines.hangs.iter().fold(each, |sum, (_, values)| sum.saturating_add(values[line]).min(NEVER))
+    }
+
+    /// What a unit of price costs between two components that hang together.
+    pub fn weight(&self, problem: &Problem, first: usize, second: usize) -> Option<u64> {
+        Tie::new(problem, &vec![1; self.parts.len()], &self.longest, first, second).map(|tie| tie.weight)
+    }
+
+    pub fn weighed(units: i64, weight: u64) -> i64 {
+        weighed(units, weight)
+    }
+
     /// Micro-units: no plan costs less.
     pub fn least(&self) -> i128 {
         let parts = self.parts.iter().filter_map(|l| l.through.iter().copied().min());

@@ -25,6 +25,7 @@ mod index;
 mod joint;
 mod legs;
 mod mask;
+mod near;
 mod network;
 mod option;
 pub mod output;

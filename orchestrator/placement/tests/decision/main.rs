@@ -6,5 +6,6 @@ mod brute;
 mod examples;
 mod explained;
 mod optimal;
+mod planner;
 mod rules;
 mod world;
