@@ -65,14 +65,20 @@ pub(crate) fn shortlist(
                 _ => Vec::new(),
             };
             for line in chosen {
-                if !list.iter().any(|b| b.line == line) && part.room(lines.stand[line as usize] as usize) > 0 && may(&line) {
+                if !list.iter().any(|b| b.line == line)
+                    && part.room(lines.stand[line as usize] as usize) > 0
+                    && may(&line)
+                {
                     list.push(bounded(problem, field, totals, index, line));
                 }
             }
             let room: u64 = list.iter().map(|b| u64::from(b.room)).sum();
             if index == *first || (index == *second && full) {
                 rest |= index == *first && (near.rest || near.pairs.len() > few);
-                if room >= u64::from(totals[index]) || (index == *first && !near.rest && near.pairs.len() <= few) || full {
+                if room >= u64::from(totals[index])
+                    || (index == *first && !near.rest && near.pairs.len() <= few)
+                    || full
+                {
                     list.sort_by_key(|b| (b.order, b.stand));
                     lists.push(list);
                     continue;

@@ -6,10 +6,11 @@
 //! for every stand the least that any plan with a replica there costs.
 
 use crate::{
-    network::{Direction, Price},
-    path::{self, Ask},
+    network::Direction,
+    path,
     pricing::Pricing,
-    problem::{HOUR, Part, Place, Problem, Span, Stream},
+    problem::{HOUR, Part, Place, Problem, Stream},
+    sketch::Sketch,
 };
 use num_traits::CheckedMul;
 use rhumb_model::ratio::Ratio;
@@ -54,7 +55,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    fn truncate(&mut self, keep: usize) {
+    pub fn truncate(&mut self, keep: usize) {
         self.stand.truncate(keep);
         self.each.truncate(keep);
         self.inbound.truncate(keep);
@@ -109,10 +110,6 @@ impl Field {
         Tie::new(problem, &vec![1; self.parts.len()], &self.longest, first, second).map(|tie| tie.weight)
     }
 
-    pub fn weighed(units: i64, weight: u64) -> i64 {
-        weighed(units, weight)
-    }
-
     /// Micro-units: no plan costs less.
     pub fn least(&self) -> i128 {
         let parts = self.parts.iter().filter_map(|l| l.through.iter().copied().min());
@@ -135,9 +132,8 @@ impl Field {
         let floor: i64 = whole.iter().filter_map(|w| w.iter().min()).fold(0, |s, l| s.saturating_add(*l));
         let above = match limit {
             Some(limit) => limit.saturating_sub(floor),
-            None => together(&points, &whole).map_or(NEVER, |together| {
-                together.saturating_add(together / 32).saturating_sub(floor)
-            }),
+            None => together(&points, &whole)
+                .map_or(NEVER, |together| together.saturating_add(together / 32).saturating_sub(floor)),
         };
         self.limit = if above >= NEVER { NEVER } else { floor.saturating_add(above) };
         // one replica of many bears only its share of what is above
@@ -147,7 +143,8 @@ impl Field {
         for second in (0..parts).rev() {
             let Some(first) = self.parent[second] else { continue };
             let tie = Tie::new(problem, totals, &self.longest, first, second)?;
-            let reached = tie.reach(problem, (&points[second], &whole[second]), &points[first], true, within(&whole[second]));
+            let reached =
+                tie.reach(problem, (&points[second], &whole[second]), &points[first], true, within(&whole[second]));
             for (sum, h) in whole[first].iter_mut().zip(&reached) {
                 *sum = sum.saturating_add(*h).min(NEVER);
             }
@@ -301,7 +298,7 @@ impl Tie {
 }
 
 /// Grains, shifted up, that a unit of price costs for a rate held so long.
-fn held(problem: &Problem, kbps: u64, hours: &Ratio, divide: u32) -> u64 {
+pub(crate) fn held(problem: &Problem, kbps: u64, hours: &Ratio, divide: u32) -> u64 {
     let weight = || {
         let above = i128::from(kbps).checked_mul(i128::from(GRAINS) << SHIFT)?.checked_mul(hours.to_integer())?;
         let below = problem.net.scale.checked_mul(1000 * HOUR)?.checked_mul(i128::from(divide))?;
@@ -311,7 +308,7 @@ fn held(problem: &Problem, kbps: u64, hours: &Ratio, divide: u32) -> u64 {
     weight().unwrap_or(0)
 }
 
-fn moved(problem: &Problem, volume: u64, divide: u32) -> u64 {
+pub(crate) fn moved(problem: &Problem, volume: u64, divide: u32) -> u64 {
     let weight = || {
         let above = i128::from(volume).checked_mul(i128::from(GRAINS) << SHIFT)?;
         let below = problem.net.scale.checked_mul(9_000_000_000)?.checked_mul(i128::from(divide))?;
@@ -320,199 +317,7 @@ fn moved(problem: &Problem, volume: u64, divide: u32) -> u64 {
     weight().unwrap_or(0)
 }
 
-fn weighed(units: i64, weight: u64) -> i64 {
-    let product = (units as u64 as u128) * u128::from(weight);
+pub(crate) fn weighed(units: i64, weight: u64) -> i64 {
+    let product = u128::from(units as u64) * u128::from(weight);
     i64::try_from(product >> SHIFT).unwrap_or(NEVER).min(NEVER)
-}
-
-/// One component on its way to lines.
-struct Sketch<'p, 'a> {
-    problem: &'p Problem<'a>,
-    pricing: &'p Pricing<'p, 'a>,
-    index: usize,
-    n: u32,
-    longest: Ratio,
-}
-
-impl Sketch<'_, '_> {
-    fn lines(&self, constant: &mut i64) -> Option<Lines> {
-        let part = &self.problem.parts[self.index];
-        let this = Place::Part(self.index);
-        let mut lines = Lines::default();
-        let all = part.stands.len();
-        lines.stand = (0..all as u32).collect();
-        lines.each = vec![0; all];
-        lines.inbound = vec![0; all];
-        for stream in self.problem.streams.iter().filter(|s| (s.from == this || s.to == this) && !s.joins_parts()) {
-            if stream.demand.is_none() {
-                self.fixed(&mut lines, stream)?;
-            }
-        }
-        self.serve(&mut lines, constant)?;
-        let mut keep = 0;
-        for line in 0..lines.stand.len() {
-            let stand = &part.stands[lines.stand[line] as usize];
-            if let Some(cost) = self.pricing.of(self.index, stand, self.n, lines.inbound[line]) {
-                lines.stand[keep] = lines.stand[line];
-                lines.each[keep] = lines.each[line].saturating_add(cost).min(NEVER);
-                lines.inbound[keep] = lines.inbound[line];
-                keep += 1;
-            }
-        }
-        lines.truncate(keep);
-        (!lines.stand.is_empty()).then_some(lines)
-    }
-
-    /// Adds a leg to fixed points; lines without a path go.
-    fn fixed(&self, lines: &mut Lines, stream: &Stream) -> Option<()> {
-        let problem = self.problem;
-        let part = &problem.parts[self.index];
-        let weights = self.weights(stream);
-        let reach = Reach::new(problem, stream, u64::from(self.n))?;
-        let time = (stream.span == Span::Inbound).then(|| self.staging(stream));
-        let mut keep = 0;
-        for line in 0..lines.stand.len() {
-            let stand = &part.stands[lines.stand[line] as usize];
-            let point = problem.net.index.sites[stand.site].point;
-            let Some(units) = reach.units(problem, point) else { continue };
-            lines.stand[keep] = lines.stand[line];
-            lines.each[keep] =
-                lines.each[line].saturating_add(weighed(units, weights[usize::from(stand.kind)])).min(NEVER);
-            let away = !reach.roots.contains(&point);
-            lines.inbound[keep] = lines.inbound[line].max(if away { time.unwrap_or(0) } else { 0 });
-            keep += 1;
-        }
-        lines.truncate(keep);
-        Some(())
-    }
-
-    /// By kind, what a unit of price costs one replica.
-    fn weights(&self, stream: &Stream) -> Vec<u64> {
-        let part = &self.problem.parts[self.index];
-        let of = |hours: &Ratio| match stream.price() {
-            Price::Free => 0,
-            Price::Volume => moved(self.problem, stream.volume, self.n),
-            Price::Rate => {
-                held(self.problem, stream.kbps.unwrap_or(0), &(*hours).max(self.longest), self.n)
-            }
-        };
-        part.kinds().iter().map(|k| of(&k.hours)).collect()
-    }
-
-    /// The least time of a replica's part of a staged volume, in nanoseconds.
-    fn staging(&self, stream: &Stream) -> i64 {
-        // rates round up to a kbit/s
-        let rate = match stream.kbps {
-            Some(k) => k / u64::from(self.n) + 1,
-            None => self.problem.rungs.first().copied().unwrap_or(1),
-        };
-        let n = if stream.copy { 1 } else { i128::from(self.n) };
-        i64::try_from(i128::from(stream.volume) * 8_000_000 / n / i128::from(rate)).unwrap_or(0)
-    }
-
-    /// Legs with a demand. Each flow pays its cheapest stand for the whole; a replica pays besides what it costs more for
-    /// the demand that it cannot leave to the others.
-    fn serve(&self, lines: &mut Lines, constant: &mut i64) -> Option<()> {
-        let problem = self.problem;
-        let part = &problem.parts[self.index];
-        let this = Place::Part(self.index);
-        let demands: Vec<(&Stream, u64)> = problem
-            .streams
-            .iter()
-            .filter(|s| s.to == this)
-            .filter_map(|s| s.demand.filter(|d| *d > 0).map(|d| (s, d)))
-            .collect();
-        if demands.is_empty() {
-            return Some(());
-        }
-        let all: u64 = demands.iter().map(|(_, d)| d).sum();
-        let must = all.saturating_sub(part.serves.saturating_mul(u64::from(self.n - 1)));
-        // by line: what a demand of one costs more than at the cheapest, of the flow where that is least; all of them
-        let mut least = vec![NEVER; lines.stand.len()];
-        let mut sum = vec![0_i64; lines.stand.len()];
-        for (stream, demand) in demands {
-            // as little of the flow as it makes sense to serve here
-            let parts = if self.n == 1 { 1 } else { (demand / must.clamp(1, demand)).max(1) };
-            let reach = Reach::new(problem, stream, parts)?;
-            let whole = |kind: u16| {
-                let hours = part.kinds()[usize::from(kind)].hours.max(self.longest);
-                held(problem, stream.kbps.unwrap_or(0), &hours, 1)
-            };
-            let weights: Vec<u64> = (0..part.kinds().len()).map(|k| whole(k as u16)).collect();
-            let costs: Vec<i64> = lines
-                .stand
-                .iter()
-                .map(|s| {
-                    let stand = &part.stands[*s as usize];
-                    let point = problem.net.index.sites[stand.site].point;
-                    reach.units(problem, point).map_or(NEVER, |u| weighed(u, weights[usize::from(stand.kind)]))
-                })
-                .collect();
-            let cheapest = costs.iter().copied().min()?;
-            if cheapest >= NEVER {
-                return None;
-            }
-            *constant = constant.saturating_add(cheapest);
-            for (line, cost) in costs.into_iter().enumerate() {
-                if cost >= NEVER {
-                    sum[line] = NEVER;
-                    continue;
-                }
-                let more = cost - cheapest;
-                sum[line] = sum[line].saturating_add(more).min(NEVER);
-                let part = i128::from(more) * i128::from(must) / i128::from(demand);
-                least[line] = least[line].min(part as i64);
-            }
-        }
-        let mut keep = 0;
-        for line in 0..lines.stand.len() {
-            let more = if self.n == 1 { sum[line] } else { least[line] };
-            if more >= NEVER && must > 0 {
-                continue;
-            }
-            lines.stand[keep] = lines.stand[line];
-            lines.each[keep] = lines.each[line].saturating_add(if more >= NEVER { 0 } else { more });
-            lines.inbound[keep] = lines.inbound[line];
-            keep += 1;
-        }
-        lines.truncate(keep);
-        Some(())
-    }
-}
-
-/// The way from every point to the fixed end of a stream.
-struct Reach<'p> {
-    roots: &'p [u32],
-    tree: Option<(std::sync::Arc<path::Tree>, Ask<'p>)>,
-    bound: Option<u64>,
-}
-
-impl<'p> Reach<'p> {
-    /// `divide`: into how many parts the stream's rate may fall. `None`: no path keeps its bound.
-    fn new(problem: &'p Problem, stream: &'p Stream, divide: u64) -> Option<Self> {
-        if stream.hopeless {
-            return None;
-        }
-        let (roots, walk) = match (&stream.from, &stream.to) {
-            (Place::Points(points), _) => (points, Direction::Against),
-            (_, Place::Points(points)) => (points, Direction::Along),
-            _ => return None,
-        };
-        let divide = if stream.copy { 1 } else { divide.max(1) };
-        let kbps = match (stream.span, stream.kbps) {
-            (_, Some(k)) => k / divide,
-            (Span::Run, None) => 0,
-            (_, None) => problem.rungs.last().copied()?,
-        };
-        let tree = problem.ask(stream, kbps, walk).map(|ask| (problem.tree(stream, &ask, roots), ask));
-        Some(Self { roots, tree, bound: stream.bound })
-    }
-
-    /// Price of the cheapest way; `None`: there is none within the bound.
-    fn units(&self, problem: &Problem, point: u32) -> Option<i64> {
-        let Some((tree, ask)) = &self.tree else { return self.roots.contains(&point).then_some(0) };
-        let (units, _) = tree.cheapest(problem.net, ask, point)?;
-        let quick = |bound: u64| tree.quickest(problem.net, ask, point).is_some_and(|l| l <= bound);
-        self.bound.is_none_or(quick).then_some(units)
-    }
 }

@@ -69,7 +69,8 @@ impl Index {
             view.sites.iter().flat_map(|s| s.site.prices.devices.keys()).cloned().collect();
         models.sort_unstable();
         models.dedup();
-        let mut index = Self { models, sites: Vec::new(), stalls: Vec::new(), tariffs: Vec::new(), numbers: BTreeMap::new() };
+        let mut index =
+            Self { models, sites: Vec::new(), stalls: Vec::new(), tariffs: Vec::new(), numbers: BTreeMap::new() };
         for site in &view.sites {
             let (mut lot, stalls) = index.lot(view, site);
             lot.first = index.stalls.len() as u32;
@@ -138,7 +139,13 @@ impl Index {
         let stalls = book.devices.iter().filter_map(|(model, amount)| {
             let (free, shared) = devices(model, &site.nodes);
             let number = self.models.binary_search(model).ok()?;
-            Some(Stall { model: number as u16, price: fine(amount)?, free, whole: devices(model, &site.whole).0, shared })
+            Some(Stall {
+                model: number as u16,
+                price: fine(amount)?,
+                free,
+                whole: devices(model, &site.whole).0,
+                shared,
+            })
         });
         let lot = Lot {
             point: site.point.index() as u32,
@@ -156,10 +163,8 @@ impl Index {
 
     fn number(&mut self, windows: &[PriceWindow]) -> u32 {
         let decimal = |d: Decimal| d.to_string();
-        let key: Vec<WindowKey> = windows
-            .iter()
-            .map(|w| (w.from.minutes(), w.to.minutes(), w.tz.to_string(), decimal(w.factor)))
-            .collect();
+        let key: Vec<WindowKey> =
+            windows.iter().map(|w| (w.from.minutes(), w.to.minutes(), w.tz.to_string(), decimal(w.factor))).collect();
         *self.numbers.entry(key).or_insert_with(|| {
             self.tariffs.push(RefCell::new(Tariff::new(windows, Timestamp::UNIX_EPOCH)));
             (self.tariffs.len() - 1) as u32

@@ -19,7 +19,8 @@ pub(crate) fn settle(settling: &Settling, independent: &[Vec<Choice>], best: &mu
     }
     // with a plan in hand no leg needs to look at paths that cost more than what the plan is above the bound
     let bound = settling.compute.bound(settling.least, &rest[0]);
-    let extra = best.total().zip(bound).map(|(t, b)| ((i128::from(t) - b).max(0) + 2 * SLACK, settling.compute.longest));
+    let extra =
+        best.total().zip(bound).map(|(t, b)| ((i128::from(t) - b).max(0) + 2 * SLACK, settling.compute.longest));
     let Some(Offer { options, rest, left_out }) = offer(settling, independent, (most, extra)) else { return };
     for (leg, cost) in left_out {
         let mut least = rest[0];
@@ -50,7 +51,11 @@ struct Offer {
     left_out: Vec<(usize, Ratio)>,
 }
 
-fn offer(settling: &Settling, independent: &[Vec<Choice>], (most, extra): (usize, Option<(i128, Ratio)>)) -> Option<Offer> {
+fn offer(
+    settling: &Settling,
+    independent: &[Vec<Choice>],
+    (most, extra): (usize, Option<(i128, Ratio)>),
+) -> Option<Offer> {
     let problem = settling.problem;
     let mut options = Vec::with_capacity(settling.legs.len());
     let mut left_out = Vec::new();
@@ -163,7 +168,6 @@ impl<'j, 's, 'a> Joint<'j, 's, 'a> {
         let links = chosen().map(|c| c.edges.len()).sum::<usize>() + self.links_left[index];
         let score = &known.score;
         match (self.settling.compute.sites(), links).cmp(&(score.sites, score.links)) {
-            std::cmp::Ordering::Less => false,
             std::cmp::Ordering::Greater => true,
             // of one placement: by paths, then by the earlier start
             std::cmp::Ordering::Equal if *self.settling.placed == known.placed => {
@@ -172,10 +176,12 @@ impl<'j, 's, 'a> Joint<'j, 's, 'a> {
                 match ours.cmp(&theirs) {
                     std::cmp::Ordering::Less => false,
                     std::cmp::Ordering::Greater => true,
-                    std::cmp::Ordering::Equal => !self.settling.compute.may_wait() && carried.inbound > known.times.start,
+                    std::cmp::Ordering::Equal => {
+                        !self.settling.compute.may_wait() && carried.inbound > known.times.start
+                    }
                 }
             }
-            std::cmp::Ordering::Equal => false,
+            std::cmp::Ordering::Less | std::cmp::Ordering::Equal => false,
         }
     }
 

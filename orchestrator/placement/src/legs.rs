@@ -119,8 +119,7 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
         let room: Vec<u64> = list.iter().map(|(_, n)| serves.saturating_mul(u64::from(*n))).collect();
         // one site serves everything
         let fine = steps && list.len() > 1;
-        let steps =
-            problem.streams.iter().map(|s| if fine { full_links(problem, s) } else { Vec::new() }).collect();
+        let steps = problem.streams.iter().map(|s| if fine { full_links(problem, s) } else { Vec::new() }).collect();
         let mut fill = Fill { sites: list, steps, found: BTreeSet::new(), most };
         for order in orders(streams.len()) {
             let streams: Vec<(usize, u64)> = order.iter().map(|i| streams[*i]).collect();

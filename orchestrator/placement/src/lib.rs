@@ -1,6 +1,8 @@
 //! The decision: where an order's components run and how its bytes get there, as one question with one answer.
 //!
-//! Stands that pass every filter (`stand`, `room`) and exact paths (`path`) feed a branch and bound over sites, models and
+//! A `Planner` keeps what the links and sites of a view look like to a decision (`network`, `index`) from one decision to
+//! the next. Bounds of all stands at once (`field`, `sketch`, `pricing`) pick the few that matter (`narrow`, `near`); these
+//! and exact paths (`path`, `trees`) feed a branch and bound over sites, models and
 //! replicas (`search`, with `bound`), which settles the legs of each placement (`settle`, and `joint` where legs share a
 //! full link) and prices it exactly (`cost`, `window`). `verdict` says what every other site would cost or lack,
 //! `refusal` and `counterfactual` why there is no plan and what would help; `audit` checks any plan by other means.
@@ -25,6 +27,7 @@ mod index;
 mod joint;
 mod legs;
 mod mask;
+mod narrow;
 mod near;
 mod network;
 mod option;
@@ -38,6 +41,7 @@ mod refusal;
 mod room;
 mod search;
 mod settle;
+mod sketch;
 mod stand;
 mod starts;
 mod streams;

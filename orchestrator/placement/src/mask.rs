@@ -63,10 +63,7 @@ fn allows(view: &View, edge: &Edge, signature: &Signature) -> bool {
     let inside = signature.within.as_ref().is_none_or(|within| {
         let of = |point: u32| &view.graph[petgraph::graph::NodeIndex::new(point as usize)].jurisdiction;
         let point = |p: u32| of(p).as_ref().is_some_and(|j| within.contains(j));
-        !link.jurisdictions.is_empty()
-            && link.jurisdictions.is_subset(within)
-            && point(edge.from)
-            && point(edge.to)
+        !link.jurisdictions.is_empty() && link.jurisdictions.is_subset(within) && point(edge.from) && point(edge.to)
     });
     inside && (signature.stale || !link.stale) && (!signature.encrypted || link.encrypted)
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     bound::through_at_most,
-    field::{Field, NEVER},
+    field::{Field, NEVER, weighed},
     network::Direction,
     path::Ask,
     problem::{Place, Problem, Stream},
@@ -46,11 +46,8 @@ impl Near {
         let n = i64::from(totals[first].max(1));
         let single = totals[first] == 1 && totals[second] == 1;
         let weight = field.weight(problem, first, second)?;
-        let points: Vec<u32> = theirs
-            .stand
-            .iter()
-            .map(|s| problem.site_point(problem.parts[second].stands[*s as usize].site))
-            .collect();
+        let points: Vec<u32> =
+            theirs.stand.iter().map(|s| problem.site_point(problem.parts[second].stands[*s as usize].site)).collect();
         let whole: Vec<i64> = (0..theirs.stand.len()).map(|line| field.whole(second, line, totals[second])).collect();
         let mut order: Vec<u32> =
             (0..ours.stand.len() as u32).filter(|l| through_at_most(ours.through[*l as usize], limit)).collect();
@@ -78,7 +75,7 @@ impl Near {
                     continue;
                 }
                 let Some((units, _)) = tree.cheapest(problem.net, &ask, *point) else { continue };
-                let cost = whole[other].saturating_add(Field::weighed(units, weight)).min(NEVER);
+                let cost = whole[other].saturating_add(weighed(units, weight)).min(NEVER);
                 if limit.is_some() && (!single || through_at_most(through - least + cost.max(least), limit)) {
                     wanted[other] = true;
                 }

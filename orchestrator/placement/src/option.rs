@@ -103,7 +103,9 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
     if one {
         // a rung less opens more paths: the cheapest of all is among those of the lowest
         let lowest = rungs.last().copied().unwrap_or(0);
-        if let Some((route, _)) = routes(problem, leg, &ends, lowest, Look::Best(Matter::None, None)).0.into_iter().next() {
+        if let Some((route, _)) =
+            routes(problem, leg, &ends, lowest, Look::Best(Matter::None, None)).0.into_iter().next()
+        {
             let free = route.iter().map(|e| problem.net.edges[*e as usize].free).min().unwrap_or(0);
             let carried = rungs.iter().copied().find(|r| *r <= free || problem.relax.bandwidth).unwrap_or(lowest);
             let (root, latency) = shape(problem, &ends, &route);

@@ -251,8 +251,7 @@ pub(crate) fn routes(
                     limit = less;
                     if let (Some((each, more)), 1) = (worth, found.len()) {
                         let latency = i64::try_from(label.latency).unwrap_or(i64::MAX);
-                        search.most =
-                            label.cost.saturating_add(each.saturating_mul(latency)).saturating_add(more);
+                        search.most = label.cost.saturating_add(each.saturating_mul(latency)).saturating_add(more);
                     }
                 }
                 _ => break,
@@ -368,8 +367,16 @@ pub(crate) fn alternatives(
 ) -> (Vec<Route>, bool) {
     let limit = bound.unwrap_or(u64::MAX);
     let mut found = Vec::new();
-    let mut search =
-        Search { net, ask, tree, labels: Vec::new(), at: Vec::new(), heap: BinaryHeap::new(), timed: bound.is_some(), most: i64::MAX };
+    let mut search = Search {
+        net,
+        ask,
+        tree,
+        labels: Vec::new(),
+        at: Vec::new(),
+        heap: BinaryHeap::new(),
+        timed: bound.is_some(),
+        most: i64::MAX,
+    };
     if let (Some(extra), Some((least, _))) = (extra, tree.cheapest(net, ask, start)) {
         search.most = least.saturating_add(extra);
     }

@@ -67,8 +67,7 @@ impl Planner {
         let mut wants: BTreeMap<usize, Vec<room::Want>> = BTreeMap::new();
         for placed in &plan.components {
             let unknown = |kind, name: &dyn ToString| ApplyError::Unknown { kind, name: name.to_string() };
-            let component =
-                order.component(&placed.name).ok_or_else(|| unknown("component", &placed.name))?;
+            let component = order.component(&placed.name).ok_or_else(|| unknown("component", &placed.name))?;
             let mut here: BTreeMap<usize, Vec<_>> = BTreeMap::new();
             for a in &placed.assignments {
                 let site = self.view.site_index(&a.site).ok_or_else(|| unknown("site", &a.site))?;
@@ -119,9 +118,10 @@ impl Planner {
         self.view.sites[index] = ViewSite { point, ..site };
         self.net.index.changed(&self.view, index);
         if moved {
-            let around = self.view.graph.edge_indices().filter(|e| {
-                self.view.graph.edge_endpoints(*e).is_some_and(|(from, to)| from == point || to == point)
-            });
+            let around =
+                self.view.graph.edge_indices().filter(|e| {
+                    self.view.graph.edge_endpoints(*e).is_some_and(|(from, to)| from == point || to == point)
+                });
             for edge in around {
                 self.net.set_figures(&self.view, edge.index());
             }

@@ -72,7 +72,7 @@ pub(crate) struct Part<'a> {
 /// A room that nobody has asked for yet.
 const UNKNOWN: u32 = u32::MAX;
 
-impl<'a> Part<'a> {
+impl Part<'_> {
     /// The most replicas that fit a stand when nothing else of the order stands there.
     pub fn room(&self, stand: usize) -> u32 {
         let cell = &self.rooms[stand];

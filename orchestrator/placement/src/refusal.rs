@@ -242,7 +242,8 @@ pub(crate) fn stage(kind: ReasonKind) -> u8 {
 /// Each component fits somewhere, but not all replicas of all components do.
 fn together(question: &Question) -> Reason {
     let short = {
-        let room = |part: &crate::problem::Part| -> u64 { (0..part.stands.len()).map(|s| u64::from(part.room(s))).sum() };
+        let room =
+            |part: &crate::problem::Part| -> u64 { (0..part.stands.len()).map(|s| u64::from(part.room(s))).sum() };
         let mut parts = question.base.parts.iter();
         parts.find(|part| room(part) < u64::from(part.fewest)).map(|part| (part, room(part)))
     };

@@ -75,6 +75,11 @@ impl Best {
         true
     }
 
+    /// Takes more of the budget for work that is as much as that of several nodes.
+    pub fn spend(&mut self, nodes: u64) {
+        self.nodes_left = self.nodes_left.saturating_sub(nodes);
+    }
+
     /// Notes that something with this bound stays unexplored.
     pub fn leave(&mut self, bound: i128) {
         self.open = Some(self.open.map_or(bound, |b| b.min(bound)));
@@ -106,8 +111,12 @@ pub(crate) fn sites_of(problem: &Problem, placed: &Placed) -> Sites {
 /// Most ways of serving one placement's demand that are tried.
 const SERVINGS: usize = 200;
 
+/// Nodes that the legs of one placement count for.
+const WEIGHT: u64 = 8;
+
 /// Finds the cheapest legs for a placement and offers the plan.
 pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
+    best.spend(WEIGHT);
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
     let Some(least) = compute.least() else { return };
@@ -226,7 +235,8 @@ impl Settling<'_, '_> {
                 let chosen: Vec<&Choice> = picks.iter().zip(&options).map(|(p, o)| &o[*p]).collect();
                 let Some(carried) = self.carried(&chosen) else { continue };
                 let known = [best.total(), local.as_ref().map(|l| l.terms.total)].into_iter().flatten().min();
-                if self.compute.bound_at(self.least, &carried).is_none_or(|b| known.is_some_and(|k| b > i128::from(k))) {
+                if self.compute.bound_at(self.least, &carried).is_none_or(|b| known.is_some_and(|k| b > i128::from(k)))
+                {
                     continue;
                 }
                 if !self.carries(&chosen) {

@@ -2,7 +2,7 @@
 
 use crate::problem::HOUR;
 use jiff::Timestamp;
-use num_traits::{CheckedAdd, CheckedMul, CheckedSub};
+use num_traits::{CheckedAdd, CheckedMul};
 use rhumb_model::{
     order::Window,
     price::{PriceBook, PriceWindow},
@@ -65,8 +65,7 @@ impl Tariff {
         let (lowest, highest) = (scaled(factors().min()), scaled(factors().max()));
         let (pieces, edges) = (Vec::new(), Vec::new());
         let endless = book.windows.is_empty();
-        let mut tariff =
-            Self { book, base, pieces, edges, known: 0, endless, scale, lowest, highest, steady: None };
+        let mut tariff = Self { book, base, pieces, edges, known: 0, endless, scale, lowest, highest, steady: None };
         tariff.rebase(base);
         tariff
     }
@@ -228,10 +227,7 @@ impl<'t> Meter<'t> {
         // everything as whole numbers of one unit: 1/unit ns, and 1/scale of the factor
         let (s, l) = (*start.denom(), *length.denom());
         let unit = i128::checked_mul(s, l / gcd(s, l))?;
-        let begin = i128::checked_add(
-            i128::checked_mul(*start.numer(), unit / s)?,
-            i128::checked_mul(offset, unit)?,
-        )?;
+        let begin = i128::checked_add(i128::checked_mul(*start.numer(), unit / s)?, i128::checked_mul(offset, unit)?)?;
         let end = i128::checked_add(begin, i128::checked_mul(*length.numer(), unit / l)?)?;
         tariff.extend(end.div_euclid(unit) + 1);
         let sum = i128::checked_sub(tariff.sum(end, unit)?, tariff.sum(begin, unit)?)?;
@@ -350,7 +346,13 @@ mod tests {
         book.windows[0].tz = "America/New_York".parse().unwrap();
         let first: Timestamp = "2026-10-20T13:30:00Z".parse().unwrap();
         let kept = RefCell::new(Tariff::new(&book.windows, first));
-        for at in ["2026-10-20T13:30:00Z", "2026-10-29T01:00:00Z", "2026-11-02T00:00:00Z", "2026-10-25T11:11:00Z", "2027-05-01T00:00:00Z"] {
+        for at in [
+            "2026-10-20T13:30:00Z",
+            "2026-10-29T01:00:00Z",
+            "2026-11-02T00:00:00Z",
+            "2026-10-25T11:11:00Z",
+            "2027-05-01T00:00:00Z",
+        ] {
             let submit: Timestamp = at.parse().unwrap();
             let fresh = RefCell::new(Tariff::new(&book.windows, submit));
             let (kept, fresh) = (Meter::new(&kept, submit), Meter::new(&fresh, submit));

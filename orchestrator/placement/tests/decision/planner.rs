@@ -76,9 +76,8 @@ proptest! {
 
 #[test]
 fn what_cannot_be_applied_changes_nothing() {
-    let view = super::world::view(
-        "currency: CNY\nsites: [{name: a, prices: {cpu: 1 CNY}, nodes: [{count: 1, cpu: 4}]}]\n",
-    );
+    let view =
+        super::world::view("currency: CNY\nsites: [{name: a, prices: {cpu: 1 CNY}, nodes: [{count: 1, cpu: 4}]}]\n");
     let order = super::world::order(
         "name: o\nclass: processing\ncomponents: [{name: c, need: {cpu: 3}, work: {duration: 1h}}]\n",
     );

@@ -28,12 +28,13 @@ fn main() {
     if let Some(nodes) = std::env::var("NODES").ok().and_then(|s| s.parse().ok()) {
         policy.node_budget = nodes;
     }
-    // SITES=1000 measures one size alone
+    // SITES=1000 measures one size alone, SITES=0 only what follows; ORDERS and NODES set the stream's length and the
+    // budget of a search, SLOW=1 shows the slowest decisions
     let only: Option<u64> = std::env::var("SITES").ok().and_then(|s| s.parse().ok());
     for sites in [10, 100, 1_000].into_iter().filter(|s| only.is_none_or(|o| o == *s)) {
         let size = Size::of(sites);
         let view = View::from_file(&workload::federation(&size, SEED)).expect("a generated federation is sound");
-        stream(&size, view.clone(), submit, &policy);
+        stream(&size, &view, submit, &policy);
         let orders = workload::orders(&size, 200, SEED + 1);
         let planner = Planner::new(view);
         let mut next = 0;
@@ -44,32 +45,11 @@ fn main() {
             });
         });
     }
-    if only.is_none() {
+    if only.is_none_or(|o| o == 0) {
         fold_in(submit, &policy);
         gangs(submit, &policy);
     }
     criterion.final_summary();
-}
-
-/// Wall time; with CPU=1 in the environment the time that the thread ran, for machines with other work.
-struct Clock(Result<Instant, u64>);
-
-impl Clock {
-    fn now() -> Self {
-        Self(if std::env::var_os("CPU").is_some() { Err(Self::ran()) } else { Ok(Instant::now()) })
-    }
-
-    fn ran() -> u64 {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-        text.split_whitespace().next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
-    }
-
-    fn elapsed(&self) -> Duration {
-        match self.0 {
-            Ok(begin) => begin.elapsed(),
-            Err(begin) => Duration::from_nanos(Self::ran() - begin),
-        }
-    }
 }
 
 fn at(times: &mut [Duration], percent: f64) -> u128 {
@@ -79,8 +59,8 @@ fn at(times: &mut [Duration], percent: f64) -> u128 {
 }
 
 /// Decides and applies a stream of orders; the first fifth warms up.
-fn stream(size: &Size, view: View, submit: Timestamp, policy: &Policy) {
-    let count = std::env::var("ORDERS").ok().and_then(|s| s.parse().ok()).unwrap_or((size.sites * 5).max(50));
+fn stream(size: &Size, view: &View, submit: Timestamp, policy: &Policy) {
+    let count = std::env::var("ORDERS").ok().and_then(|s| s.parse().ok()).unwrap_or((size.sites * 2).max(50));
     let warm = count / 5;
     let orders = workload::orders(size, count, SEED);
     let mut planner = Planner::new(view.clone());
@@ -91,19 +71,15 @@ fn stream(size: &Size, view: View, submit: Timestamp, policy: &Policy) {
     let (mut busy, mut decisions) = (Duration::ZERO, 0_u64);
     for (i, order) in orders.iter().enumerate() {
         let begin = Instant::now();
-        let clock = Clock::now();
         let decision = planner.decide(&Request::new(order, submit), policy);
-        let decided = clock.elapsed();
+        let decided = begin.elapsed();
         if let Ok(plan) = &decision.outcome {
             planner.apply(plan, order).expect("a plan fits the view that it was made on");
         }
         if i < warm as usize {
             continue;
         }
-        if decided > Duration::from_secs(1) {
-            println!("{} took {decided:?} {:?}", order.name, decision.stats);
-        }
-        busy += if clock.0.is_ok() { begin.elapsed() } else { clock.elapsed() };
+        busy += begin.elapsed();
         decisions += 1;
         match &decision.outcome {
             Ok(plan) => {
@@ -117,9 +93,13 @@ fn stream(size: &Size, view: View, submit: Timestamp, policy: &Policy) {
         slow.push((decided, format!("{} {:?} {what}", order.name, decision.stats)));
     }
     if std::env::var_os("SLOW").is_some() {
+        for k in &mut kinds {
+            println!("  kind p50_us={} p90_us={} p99_us={}", at(k, 50.0), at(k, 90.0), at(k, 99.0));
+        }
         slow.sort();
-        kinds.iter_mut().for_each(|k| println!("  kind p50_us={} p90_us={} p99_us={}", at(k, 50.0), at(k, 90.0), at(k, 99.0)));
-        slow.iter().rev().take(12).for_each(|(t, what)| println!("  {t:?} {what}"));
+        for (time, what) in slow.iter().rev().take(12) {
+            println!("  {time:?} {what}");
+        }
     }
     let mut all: Vec<Duration> = planned.iter().chain(&refused).copied().collect();
     println!(
@@ -161,7 +141,9 @@ fn fold_in(submit: Timestamp, policy: &Policy) {
             .collect();
         let begin = Instant::now();
         planner.replace_site(site);
-        around.iter().for_each(|(id, now)| planner.set_link(id, *now));
+        for (id, now) in &around {
+            planner.set_link(id, *now);
+        }
         folds.push(begin.elapsed());
         let begin = Instant::now();
         black_box(planner.decide(&Request::new(order, submit), policy));

@@ -5,6 +5,7 @@ use rhumb_model::{FederationFile, Order};
 use serde_json::{Value, json};
 
 /// Splitmix64: the same everywhere.
+#[derive(Debug)]
 pub struct Dice(u64);
 
 impl Dice {
@@ -37,6 +38,7 @@ const ZONES: [&str; 5] =
     ["Asia/Shanghai", "Asia/Singapore", "Europe/Berlin", "America/New_York", "America/Los_Angeles"];
 const JURISDICTIONS: [&str; 5] = ["CN", "SG", "DE", "US", "US"];
 
+#[derive(Debug)]
 pub struct Size {
     pub sites: u64,
     pub links: usize,
@@ -70,7 +72,8 @@ pub fn federation(size: &Size, seed: u64) -> FederationFile {
         let (x, y) = (zone as i64 * 3_000 + dice.below(2_500) as i64, dice.below(2_500) as i64);
         let model = dice.one_of(&["H100", "A100", "L40S"]);
         let base = dice.between(800, 1_600);
-        let window = json!({"from": "22:00", "to": "08:00", "tz": ZONES[zone], "factor": dice.one_of(&[0.5, 0.6, 0.7])});
+        let window =
+            json!({"from": "22:00", "to": "08:00", "tz": ZONES[zone], "factor": dice.one_of(&[0.5, 0.6, 0.7])});
         let windows: Vec<Value> = if dice.below(2) == 0 { vec![window] } else { vec![] };
         let mut nodes = vec![json!({"count": dice.between(1, 4), "cpu": 64, "memory": "256GiB"})];
         let mut left = each;
