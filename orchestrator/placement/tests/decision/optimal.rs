@@ -221,7 +221,7 @@ fn policy() -> Policy {
 
 /// Instances in which the plan is compared with the best of all: RHUMB_INSTANCES, else enough for every day.
 fn cases() -> u32 {
-    std::env::var("RHUMB_INSTANCES").ok().and_then(|n| n.parse().ok()).unwrap_or(600)
+    std::env::var("RHUMB_INSTANCES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000)
 }
 
 proptest! {
