@@ -3,6 +3,7 @@
 
 use crate::{
     field::{Field, GRAINS, NEVER},
+    near,
     network::{Direction, Price},
     path::{Ask, Tree},
     problem::{HOUR, Place, Problem, Stream},
@@ -45,14 +46,46 @@ pub(crate) fn shortlist(
 ) -> (Vec<Vec<Bounded>>, bool) {
     let mut rest = false;
     let mut lists = Vec::with_capacity(totals.len());
+    let pair = near::bounded_pair(problem, field).filter(|_| force.is_none());
+    let near = pair.and_then(|pair| near::Near::new(problem, field, totals, pair, few, limit).map(|near| (pair, near)));
     for (index, lines) in field.parts.iter().enumerate() {
         let part = &problem.parts[index];
         let forced = force.filter(|(p, _)| *p == index).map(|(_, site)| site);
         let away = |line: u32| forced.is_some_and(|s| part.stands[lines.stand[line as usize] as usize].site != s);
-        let may = |line: &u32| {
-            let through = lines.through[*line as usize];
-            through < NEVER && limit.is_none_or(|limit| !Field::beaten(through, limit))
-        };
+        let mut few = few;
+        let may = |line: &u32| through_at_most(lines.through[*line as usize], limit);
+        let mut list: Vec<Bounded> = Vec::new();
+        if let Some(((first, second, _), near)) = &near {
+            // of the two, those that reach each other within the bound
+            let full = !near.rest && limit.is_some();
+            let chosen: Vec<u32> = match index {
+                i if i == *first => near.pairs.iter().map(|(_, line, _)| *line).take(few).collect(),
+                i if i == *second && full => near.partners.clone(),
+                i if i == *second => near.pairs.iter().map(|(.., line)| *line).take(few).collect(),
+                _ => Vec::new(),
+            };
+            for line in chosen {
+                if !list.iter().any(|b| b.line == line)
+                    && part.room(lines.stand[line as usize] as usize) > 0
+                    && may(&line)
+                {
+                    list.push(bounded(problem, field, totals, index, line));
+                }
+            }
+            let room: u64 = list.iter().map(|b| u64::from(b.room)).sum();
+            if index == *first || (index == *second && full) {
+                rest |= index == *first && (near.rest || near.pairs.len() > few);
+                if room >= u64::from(totals[index])
+                    || (index == *first && !near.rest && near.pairs.len() <= few)
+                    || full
+                {
+                    list.sort_by_key(|b| (b.order, b.stand));
+                    lists.push(list);
+                    continue;
+                }
+            }
+            few = few.max(list.len());
+        }
         let mut order: Vec<u32> = (0..lines.stand.len() as u32).filter(may).collect();
         let key = |line: &u32| (away(*line), lines.through[*line as usize], lines.stand[*line as usize]);
         let mut sorted = order.len();
@@ -63,8 +96,7 @@ pub(crate) fn shortlist(
         } else {
             order.sort_unstable_by_key(key);
         }
-        let mut list: Vec<Bounded> = Vec::new();
-        let mut room = 0_u64;
+        let mut room: u64 = list.iter().map(|b| u64::from(b.room)).sum();
         let mut next = 0;
         while next < order.len() && (list.len() < few || room < u64::from(totals[index])) {
             if next == sorted {
@@ -74,7 +106,7 @@ pub(crate) fn shortlist(
             let line = order[next];
             next += 1;
             let stand = lines.stand[line as usize] as usize;
-            if part.room(stand) > 0 {
+            if part.room(stand) > 0 && !list.iter().any(|b| b.line == line) {
                 room += u64::from(part.room(stand));
                 list.push(bounded(problem, field, totals, index, line));
             }
@@ -84,6 +116,11 @@ pub(crate) fn shortlist(
         lists.push(list);
     }
     (lists, rest)
+}
+
+/// Whether a plan with this bound in grains may total `limit` micro-units at most.
+pub(crate) fn through_at_most(through: i64, limit: Option<i64>) -> bool {
+    through < NEVER && limit.is_none_or(|limit| !Field::beaten(through, limit))
 }
 
 fn bounded(problem: &Problem, field: &Field, totals: &[u32], index: usize, line: u32) -> Bounded {

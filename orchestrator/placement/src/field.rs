@@ -6,11 +6,13 @@
 //! for every stand the least that any plan with a replica there costs.
 
 use crate::{
-    network::{Direction, Price},
-    path::{self, Ask},
+    network::Direction,
+    path,
     pricing::Pricing,
-    problem::{HOUR, Part, Place, Problem, Span, Stream},
+    problem::{HOUR, Part, Place, Problem, Stream},
+    sketch::Sketch,
 };
+use num_traits::CheckedMul;
 use rhumb_model::ratio::Ratio;
 
 /// Grains in a micro-unit.
@@ -33,6 +35,8 @@ pub(crate) struct Field {
     pub longest: Ratio,
     /// The value of staging time is counted with the compute of the stands.
     pub staged: bool,
+    /// Bounds above it are not told apart, in grains.
+    pub limit: i64,
 }
 
 /// The stands of a component; columns of one length.
@@ -51,7 +55,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    fn truncate(&mut self, keep: usize) {
+    pub fn truncate(&mut self, keep: usize) {
         self.stand.truncate(keep);
         self.each.truncate(keep);
         self.inbound.truncate(keep);
@@ -59,8 +63,9 @@ impl Lines {
 }
 
 impl Field {
-    /// `totals`: replicas of each component. `None`: some component has no stand left.
-    pub fn new(problem: &Problem, totals: &[u32]) -> Option<Self> {
+    /// `totals`: replicas of each component. `limit`: bounds above it need not be told apart; `None`: a guess.
+    /// `None` comes back where some component has no stand left.
+    pub fn new(problem: &Problem, totals: &[u32], limit: Option<i64>) -> Option<Self> {
         let longest = longest(problem)?;
         let pricing = Pricing::new(problem);
         let parts = totals.len();
@@ -70,6 +75,7 @@ impl Field {
             constant: vec![0; parts],
             longest,
             staged: pricing.staged(),
+            limit: NEVER,
         };
         for (index, n) in totals.iter().enumerate() {
             let sketch = Sketch { problem, pricing: &pricing, index, n: *n, longest };
@@ -83,13 +89,25 @@ impl Field {
                 field.parent[*a.max(b)].get_or_insert(*a.min(b));
             }
         }
-        field.sweep(problem, totals)?;
+        field.sweep(problem, totals, limit)?;
         Some(field)
     }
 
     /// Whether no plan through a line can be as cheap as `total` micro-units.
     pub fn beaten(through: i64, total: i64) -> bool {
         through > total.saturating_mul(GRAINS).saturating_add(ROUNDING)
+    }
+
+    /// Grains of all `n` replicas of a component at a line, with what hangs on them.
+    pub fn whole(&self, part: usize, line: usize, n: u32) -> i64 {
+        let lines = &self.parts[part];
+        let each = lines.each[line].saturating_mul(i64::from(n)).min(NEVER);
+        lines.hangs.iter().fold(each, |sum, (_, values)| sum.saturating_add(values[line]).min(NEVER))
+    }
+
+    /// What a unit of price costs between two components that hang together.
+    pub fn weight(&self, problem: &Problem, first: usize, second: usize) -> Option<u64> {
+        Tie::new(problem, &vec![1; self.parts.len()], &self.longest, first, second).map(|tie| tie.weight)
     }
 
     /// Micro-units: no plan costs less.
@@ -99,7 +117,7 @@ impl Field {
     }
 
     /// Whole-component bounds up the tree and down again.
-    fn sweep(&mut self, problem: &Problem, totals: &[u32]) -> Option<()> {
+    fn sweep(&mut self, problem: &Problem, totals: &[u32], limit: Option<i64>) -> Option<()> {
         let parts = totals.len();
         let times = |each: i64, n: u32| each.saturating_mul(i64::from(n)).min(NEVER);
         let mut whole: Vec<Vec<i64>> =
@@ -110,10 +128,23 @@ impl Field {
         };
         let points: Vec<Vec<u32>> = self.parts.iter().enumerate().map(|(i, l)| points(i, l)).collect();
         let mut ties = vec![None; parts];
+        // what lies so far above the parts' own least that a plan of one site alone would be cheaper is of no interest
+        let floor: i64 = whole.iter().filter_map(|w| w.iter().min()).fold(0, |s, l| s.saturating_add(*l));
+        let above = match limit {
+            Some(limit) => limit.saturating_sub(floor),
+            None => together(&points, &whole)
+                .map_or(NEVER, |together| together.saturating_add(together / 32).saturating_sub(floor)),
+        };
+        self.limit = if above >= NEVER { NEVER } else { floor.saturating_add(above) };
+        // one replica of many bears only its share of what is above
+        let most = totals.iter().copied().max().unwrap_or(1).max(1);
+        let above = times(above.max(0), most);
+        let within = |costs: &[i64]| costs.iter().min().map_or(NEVER, |least| least.saturating_add(above));
         for second in (0..parts).rev() {
             let Some(first) = self.parent[second] else { continue };
             let tie = Tie::new(problem, totals, &self.longest, first, second)?;
-            let reached = tie.reach(problem, &points[second], &whole[second], &points[first], true);
+            let reached =
+                tie.reach(problem, (&points[second], &whole[second]), &points[first], true, within(&whole[second]));
             for (sum, h) in whole[first].iter_mut().zip(&reached) {
                 *sum = sum.saturating_add(*h).min(NEVER);
             }
@@ -135,7 +166,7 @@ impl Field {
             let rest: Vec<i64> =
                 whole[first].iter().zip(hung).map(|(w, h)| if *w >= NEVER { NEVER } else { w - h }).collect();
             let tie = ties[second].as_ref()?;
-            let reached = tie.reach(problem, &points[first], &rest, &points[second], false);
+            let reached = tie.reach(problem, (&points[first], &rest), &points[second], false, within(&rest));
             for (sum, h) in whole[second].iter_mut().zip(&reached) {
                 *sum = sum.saturating_add(*h).min(NEVER);
             }
@@ -143,12 +174,12 @@ impl Field {
         // what every plan pays besides: the other trees, demand, and the time of the longest component
         let constant = self.constant.iter().fold(0_i64, |s, c| s.saturating_add(*c));
         let first = self.parts.iter().filter_map(|l| l.inbound.iter().copied().min()).max().unwrap_or(0);
-        let time = |hours: Ratio, inbound: i64| {
-            let staged = if self.staged { 0 } else { inbound.max(first) };
-            let held = hours.max(self.longest) + Ratio::from_integer(i128::from(staged));
-            grains(problem.value * held).unwrap_or(NEVER)
+        let value = Value::new(problem);
+        let longest = self.longest.to_integer();
+        let hours = |part: usize| -> Vec<i128> {
+            problem.parts[part].kinds().iter().map(|k| k.hours.to_integer().max(longest)).collect()
         };
-        let timeless = problem.value == Ratio::from_integer(0);
+        let staged = self.staged;
         for (part, lines) in self.parts.iter_mut().enumerate() {
             let own = whole[part].iter().copied().min()?;
             let root = {
@@ -160,21 +191,33 @@ impl Field {
             };
             let besides = constant.saturating_add(others - least[root]);
             let n = i64::from(totals[part].max(1));
+            let hours = hours(part);
+            let stands = &problem.parts[part].stands;
             let through = |(line, whole): (usize, &i64)| {
                 if *whole >= NEVER {
                     return NEVER;
                 }
-                let time = if timeless {
-                    0
-                } else {
-                    time(problem.parts[part].hours(lines.stand[line] as usize), lines.inbound[line])
-                };
+                let staged = if staged { 0 } else { lines.inbound[line].max(first) };
+                let kind = stands[lines.stand[line] as usize].kind;
+                let time = value.of(hours[usize::from(kind)] + i128::from(staged));
                 own + (whole - own) / n + besides + time
             };
             lines.through = whole[part].iter().enumerate().map(through).collect();
         }
         Some(())
     }
+}
+
+/// Grains of a cheap way to have all components at one point; `None`: there is none.
+fn together(points: &[Vec<u32>], whole: &[Vec<i64>]) -> Option<i64> {
+    let most = points.iter().flatten().max()? + 1;
+    let mut sums = vec![0_i64; most as usize];
+    for (points, costs) in points.iter().zip(whole) {
+        let mut own = vec![NEVER; most as usize];
+        points.iter().zip(costs).for_each(|(p, c)| own[*p as usize] = own[*p as usize].min(*c));
+        sums.iter_mut().zip(own).for_each(|(sum, own)| *sum = sum.saturating_add(own).min(NEVER));
+    }
+    sums.into_iter().min().filter(|s| *s < NEVER)
 }
 
 /// The least hours of the component that takes longest; `None`: one has no stand.
@@ -190,8 +233,22 @@ fn shortest(part: &Part) -> Ratio {
     part.kinds().iter().map(|k| k.hours).min().unwrap_or(Ratio::from_integer(0))
 }
 
-pub(crate) fn grains(micros: Ratio) -> Option<i64> {
-    i64::try_from((micros * Ratio::from_integer(i128::from(GRAINS))).floor().to_integer()).ok()
+/// The order's value of time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Value(i128);
+
+impl Value {
+    pub fn new(problem: &Problem) -> Self {
+        let fine = problem.value.checked_mul(&Ratio::from_integer(i128::from(GRAINS) << 32));
+        // out of range leaves the bound lower, never wrong
+        Self(fine.map_or(0, |f| f.floor().to_integer().clamp(0, 1 << 60)))
+    }
+
+    /// Grains that so many nanoseconds cost, rounded down.
+    pub fn of(self, nanoseconds: i128) -> i64 {
+        let product = self.0.checked_mul(nanoseconds).unwrap_or(0);
+        i64::try_from(product >> 32).unwrap_or(NEVER).min(NEVER)
+    }
 }
 
 /// How two components hang together: the widest flow between them.
@@ -220,7 +277,7 @@ impl Tie {
     }
 
     /// For each of `to` the least of a cost at `from` and the way between them. `up`: `from` are the second's.
-    fn reach(&self, problem: &Problem, from: &[u32], costs: &[i64], to: &[u32], up: bool) -> Vec<i64> {
+    fn reach(&self, problem: &Problem, (from, costs): (&[u32], &[i64]), to: &[u32], up: bool, limit: i64) -> Vec<i64> {
         let stream = &problem.streams[self.stream];
         // the walk of an ask begins where the search ends: at `to`
         let walk = if self.onward == up { Direction::Along } else { Direction::Against };
@@ -228,7 +285,7 @@ impl Tie {
         let mut roots: Vec<(u32, i64)> =
             from.iter().zip(costs).filter(|(_, c)| **c < NEVER).map(|(p, c)| (*p, *c)).collect();
         let reached = if let Some(ask) = ask {
-            path::potential(problem.net, &ask, &roots, self.weight)
+            path::potential(problem.net, &ask, &roots, self.weight, limit)
         } else {
             // no link carries it: only stands at the same site are left
             roots.sort_unstable();
@@ -241,7 +298,7 @@ impl Tie {
 }
 
 /// Grains, shifted up, that a unit of price costs for a rate held so long.
-fn held(problem: &Problem, kbps: u64, hours: &Ratio, divide: u32) -> u64 {
+pub(crate) fn held(problem: &Problem, kbps: u64, hours: &Ratio, divide: u32) -> u64 {
     let weight = || {
         let above = i128::from(kbps).checked_mul(i128::from(GRAINS) << SHIFT)?.checked_mul(hours.to_integer())?;
         let below = problem.net.scale.checked_mul(1000 * HOUR)?.checked_mul(i128::from(divide))?;
@@ -251,7 +308,7 @@ fn held(problem: &Problem, kbps: u64, hours: &Ratio, divide: u32) -> u64 {
     weight().unwrap_or(0)
 }
 
-fn moved(problem: &Problem, volume: u64, divide: u32) -> u64 {
+pub(crate) fn moved(problem: &Problem, volume: u64, divide: u32) -> u64 {
     let weight = || {
         let above = i128::from(volume).checked_mul(i128::from(GRAINS) << SHIFT)?;
         let below = problem.net.scale.checked_mul(9_000_000_000)?.checked_mul(i128::from(divide))?;
@@ -260,197 +317,7 @@ fn moved(problem: &Problem, volume: u64, divide: u32) -> u64 {
     weight().unwrap_or(0)
 }
 
-fn weighed(units: i64, weight: u64) -> i64 {
-    let product = (units as u64 as u128) * u128::from(weight);
+pub(crate) fn weighed(units: i64, weight: u64) -> i64 {
+    let product = u128::from(units as u64) * u128::from(weight);
     i64::try_from(product >> SHIFT).unwrap_or(NEVER).min(NEVER)
-}
-
-/// One component on its way to lines.
-struct Sketch<'p, 'a> {
-    problem: &'p Problem<'a>,
-    pricing: &'p Pricing<'p, 'a>,
-    index: usize,
-    n: u32,
-    longest: Ratio,
-}
-
-impl Sketch<'_, '_> {
-    fn lines(&self, constant: &mut i64) -> Option<Lines> {
-        let part = &self.problem.parts[self.index];
-        let this = Place::Part(self.index);
-        let mut lines = Lines::default();
-        let all = part.stands.len();
-        lines.stand = (0..all as u32).collect();
-        lines.each = vec![0; all];
-        lines.inbound = vec![0; all];
-        for stream in self.problem.streams.iter().filter(|s| (s.from == this || s.to == this) && !s.joins_parts()) {
-            if stream.demand.is_none() {
-                self.fixed(&mut lines, stream)?;
-            }
-        }
-        self.serve(&mut lines, constant)?;
-        let mut keep = 0;
-        for line in 0..lines.stand.len() {
-            let stand = &part.stands[lines.stand[line] as usize];
-            if let Some(cost) = self.pricing.of(self.index, stand, self.n, lines.inbound[line]) {
-                lines.stand[keep] = lines.stand[line];
-                lines.each[keep] = lines.each[line].saturating_add(cost).min(NEVER);
-                lines.inbound[keep] = lines.inbound[line];
-                keep += 1;
-            }
-        }
-        lines.truncate(keep);
-        (!lines.stand.is_empty()).then_some(lines)
-    }
-
-    /// Adds a leg to fixed points; lines without a path go.
-    fn fixed(&self, lines: &mut Lines, stream: &Stream) -> Option<()> {
-        let problem = self.problem;
-        let part = &problem.parts[self.index];
-        let weights = self.weights(stream);
-        let reach = Reach::new(problem, stream, u64::from(self.n))?;
-        let time = (stream.span == Span::Inbound).then(|| self.staging(stream));
-        let mut keep = 0;
-        for line in 0..lines.stand.len() {
-            let stand = &part.stands[lines.stand[line] as usize];
-            let point = problem.net.index.sites[stand.site].point;
-            let Some(units) = reach.units(problem, point) else { continue };
-            lines.stand[keep] = lines.stand[line];
-            lines.each[keep] =
-                lines.each[line].saturating_add(weighed(units, weights[usize::from(stand.kind)])).min(NEVER);
-            let away = !reach.roots.contains(&point);
-            lines.inbound[keep] = lines.inbound[line].max(if away { time.unwrap_or(0) } else { 0 });
-            keep += 1;
-        }
-        lines.truncate(keep);
-        Some(())
-    }
-
-    /// By kind, what a unit of price costs one replica.
-    fn weights(&self, stream: &Stream) -> Vec<u64> {
-        let part = &self.problem.parts[self.index];
-        let of = |hours: &Ratio| match stream.price() {
-            Price::Free => 0,
-            Price::Volume => moved(self.problem, stream.volume, self.n),
-            Price::Rate => held(self.problem, stream.kbps.unwrap_or(0), &(*hours).max(self.longest), self.n),
-        };
-        part.kinds().iter().map(|k| of(&k.hours)).collect()
-    }
-
-    /// The least time of a replica's part of a staged volume, in nanoseconds.
-    fn staging(&self, stream: &Stream) -> i64 {
-        // rates round up to a kbit/s
-        let rate = match stream.kbps {
-            Some(k) => k / u64::from(self.n) + 1,
-            None => self.problem.rungs.first().copied().unwrap_or(1),
-        };
-        let n = if stream.copy { 1 } else { i128::from(self.n) };
-        i64::try_from(i128::from(stream.volume) * 8_000_000 / n / i128::from(rate)).unwrap_or(0)
-    }
-
-    /// Legs with a demand. Each flow pays its cheapest stand for the whole; a replica pays besides what it costs more for
-    /// the demand that it cannot leave to the others.
-    fn serve(&self, lines: &mut Lines, constant: &mut i64) -> Option<()> {
-        let problem = self.problem;
-        let part = &problem.parts[self.index];
-        let this = Place::Part(self.index);
-        let demands: Vec<(&Stream, u64)> = problem
-            .streams
-            .iter()
-            .filter(|s| s.to == this)
-            .filter_map(|s| s.demand.filter(|d| *d > 0).map(|d| (s, d)))
-            .collect();
-        if demands.is_empty() {
-            return Some(());
-        }
-        let all: u64 = demands.iter().map(|(_, d)| d).sum();
-        let must = all.saturating_sub(part.serves.saturating_mul(u64::from(self.n - 1)));
-        // by line: what a demand of one costs more than at the cheapest, of the flow where that is least; all of them
-        let mut least = vec![NEVER; lines.stand.len()];
-        let mut sum = vec![0_i64; lines.stand.len()];
-        for (stream, demand) in demands {
-            // as little of the flow as it makes sense to serve here
-            let parts = if self.n == 1 { 1 } else { demand.div_ceil(must.saturating_sub(all - demand).max(1)) };
-            let reach = Reach::new(problem, stream, parts)?;
-            let whole = |kind: u16| {
-                let hours = part.kinds()[usize::from(kind)].hours.max(self.longest);
-                held(problem, stream.kbps.unwrap_or(0), &hours, 1)
-            };
-            let weights: Vec<u64> = (0..part.kinds().len()).map(|k| whole(k as u16)).collect();
-            let costs: Vec<i64> = lines
-                .stand
-                .iter()
-                .map(|s| {
-                    let stand = &part.stands[*s as usize];
-                    let point = problem.net.index.sites[stand.site].point;
-                    reach.units(problem, point).map_or(NEVER, |u| weighed(u, weights[usize::from(stand.kind)]))
-                })
-                .collect();
-            let cheapest = costs.iter().copied().min()?;
-            if cheapest >= NEVER {
-                return None;
-            }
-            *constant = constant.saturating_add(cheapest);
-            for (line, cost) in costs.into_iter().enumerate() {
-                if cost >= NEVER {
-                    sum[line] = NEVER;
-                    continue;
-                }
-                let more = cost - cheapest;
-                sum[line] = sum[line].saturating_add(more).min(NEVER);
-                let part = i128::from(more) * i128::from(must) / i128::from(demand);
-                least[line] = least[line].min(part as i64);
-            }
-        }
-        let mut keep = 0;
-        for line in 0..lines.stand.len() {
-            let more = if self.n == 1 { sum[line] } else { least[line] };
-            if more >= NEVER && must > 0 {
-                continue;
-            }
-            lines.stand[keep] = lines.stand[line];
-            lines.each[keep] = lines.each[line].saturating_add(if more >= NEVER { 0 } else { more });
-            lines.inbound[keep] = lines.inbound[line];
-            keep += 1;
-        }
-        lines.truncate(keep);
-        Some(())
-    }
-}
-
-/// The way from every point to the fixed end of a stream.
-struct Reach<'p> {
-    roots: &'p [u32],
-    tree: Option<(std::sync::Arc<path::Tree>, Ask<'p>)>,
-    bound: Option<u64>,
-}
-
-impl<'p> Reach<'p> {
-    /// `divide`: into how many parts the stream's rate may fall. `None`: no path keeps its bound.
-    fn new(problem: &'p Problem, stream: &'p Stream, divide: u64) -> Option<Self> {
-        if stream.hopeless {
-            return None;
-        }
-        let (roots, walk) = match (&stream.from, &stream.to) {
-            (Place::Points(points), _) => (points, Direction::Against),
-            (_, Place::Points(points)) => (points, Direction::Along),
-            _ => return None,
-        };
-        let divide = if stream.copy { 1 } else { divide.max(1) };
-        let kbps = match (stream.span, stream.kbps) {
-            (_, Some(k)) => k / divide,
-            (Span::Run, None) => 0,
-            (_, None) => problem.rungs.last().copied()?,
-        };
-        let tree = problem.ask(stream, kbps, walk).map(|ask| (problem.tree(stream, &ask, roots), ask));
-        Some(Self { roots, tree, bound: stream.bound })
-    }
-
-    /// Price of the cheapest way; `None`: there is none within the bound.
-    fn units(&self, problem: &Problem, point: u32) -> Option<i64> {
-        let Some((tree, ask)) = &self.tree else { return self.roots.contains(&point).then_some(0) };
-        let (units, _) = tree.cheapest(problem.net, ask, point)?;
-        let quick = |bound: u64| tree.quickest(problem.net, ask, point).is_some_and(|l| l <= bound);
-        self.bound.is_none_or(quick).then_some(units)
-    }
 }

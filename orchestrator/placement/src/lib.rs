@@ -1,6 +1,8 @@
 //! The decision: where an order's components run and how its bytes get there, as one question with one answer.
 //!
-//! Stands that pass every filter (`stand`, `room`) and exact paths (`path`) feed a branch and bound over sites, models and
+//! A `Planner` keeps what the links and sites of a view look like to a decision (`network`, `index`) from one decision to
+//! the next. Bounds of all stands at once (`field`, `sketch`, `pricing`) pick the few that matter (`narrow`, `near`); these
+//! and exact paths (`path`, `trees`) feed a branch and bound over sites, models and
 //! replicas (`search`, with `bound`), which settles the legs of each placement (`settle`, and `joint` where legs share a
 //! full link) and prices it exactly (`cost`, `window`). `verdict` says what every other site would cost or lack,
 //! `refusal` and `counterfactual` why there is no plan and what would help; `audit` checks any plan by other means. `paths` answers questions about paths
@@ -29,6 +31,8 @@ mod legs;
 mod lost;
 mod mask;
 pub mod measure;
+mod narrow;
+mod near;
 mod network;
 mod option;
 pub mod output;
@@ -43,6 +47,7 @@ mod room;
 mod search;
 mod settle;
 mod several;
+mod sketch;
 mod stand;
 mod starts;
 mod streams;

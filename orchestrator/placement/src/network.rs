@@ -50,11 +50,36 @@ pub(crate) struct Network {
     trees: RefCell<Trees>,
 }
 
-/// Edge ordinals by point.
+/// Edges by point, each with all that a search asks of it in one place.
 #[derive(Debug)]
 struct Lists {
     first: Vec<u32>,
     edges: Vec<u32>,
+    hops: Vec<Hop>,
+    /// By edge, its place among the hops.
+    places: Vec<u32>,
+}
+
+/// An edge as a search over all points sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hop {
+    pub edge: u32,
+    /// The point that it leads to.
+    pub end: u32,
+    pub free: u64,
+    pub latency: u64,
+    per_mbps_hour: i64,
+    volume: i64,
+}
+
+impl Hop {
+    pub fn price(&self, price: Price) -> i64 {
+        match price {
+            Price::Volume => self.volume,
+            Price::Rate => self.per_mbps_hour,
+            Price::Free => 0,
+        }
+    }
 }
 
 /// Which end of an edge the search stands at.
@@ -133,8 +158,8 @@ impl Network {
             });
         }
         let points = view.graph.node_count();
-        let leaving = Lists::new(points, edges.iter().map(|e| e.from));
-        let entering = Lists::new(points, edges.iter().map(|e| e.to));
+        let leaving = Lists::new(points, &edges, Direction::Along);
+        let entering = Lists::new(points, &edges, Direction::Against);
         let mut steps = BTreeMap::new();
         for edge in &edges {
             *steps.entry(edge.free).or_insert(0) += 1;
@@ -163,6 +188,9 @@ impl Network {
         if old == kbps {
             return;
         }
+        for lists in [&mut self.leaving, &mut self.entering] {
+            lists.hop(edge).free = kbps;
+        }
         *self.steps.entry(kbps).or_insert(0) += 1;
         if let Some(count) = self.steps.get_mut(&old) {
             *count -= 1;
@@ -180,6 +208,9 @@ impl Network {
         let Some(link) = view.graph.raw_edges().get(index) else { return };
         let latency = link.weight.latency.micros();
         self.slowest = self.slowest.max(latency);
+        for lists in [&mut self.leaving, &mut self.entering] {
+            lists.hop(ordinal).latency = latency;
+        }
         if std::mem::replace(&mut edge.latency, latency) != latency {
             self.trees.get_mut().latency_changed();
         }
@@ -212,6 +243,15 @@ impl Network {
         }
     }
 
+    /// The edges that lead on from `point`.
+    pub fn hops(&self, point: u32, direction: Direction) -> &[Hop] {
+        let lists = match direction {
+            Direction::Along => &self.leaving,
+            Direction::Against => &self.entering,
+        };
+        &lists.hops[lists.range(point)]
+    }
+
     /// The point an edge leads to.
     pub fn end(&self, edge: u32, direction: Direction) -> u32 {
         let edge = &self.edges[edge as usize];
@@ -231,25 +271,43 @@ impl Network {
 }
 
 impl Lists {
-    fn new(points: usize, ends: impl Iterator<Item = u32> + Clone) -> Self {
+    fn new(points: usize, edges: &[Edge], direction: Direction) -> Self {
+        let ends = |e: &Edge| if direction == Direction::Along { (e.from, e.to) } else { (e.to, e.from) };
         let mut first = vec![0_u32; points + 1];
-        for end in ends.clone() {
-            first[end as usize + 1] += 1;
+        for edge in edges {
+            first[ends(edge).0 as usize + 1] += 1;
         }
         for i in 0..points {
             first[i + 1] += first[i];
         }
         let mut next = first.clone();
-        let mut edges = vec![0_u32; *first.last().unwrap_or(&0) as usize];
-        for (edge, end) in ends.enumerate() {
-            edges[next[end as usize] as usize] = edge as u32;
-            next[end as usize] += 1;
+        let mut order = vec![0_u32; edges.len()];
+        let mut places = vec![0_u32; edges.len()];
+        for (edge, e) in edges.iter().enumerate() {
+            let place = &mut next[ends(e).0 as usize];
+            order[*place as usize] = edge as u32;
+            places[edge] = *place;
+            *place += 1;
         }
-        Self { first, edges }
+        let hop = |edge: &u32| {
+            let e = &edges[*edge as usize];
+            let (per_mbps_hour, volume) = (Price::Rate.of(e), Price::Volume.of(e));
+            Hop { edge: *edge, end: ends(e).1, free: e.free, latency: e.latency, per_mbps_hour, volume }
+        };
+        let hops = order.iter().map(hop).collect();
+        Self { first, edges: order, hops, places }
+    }
+
+    fn range(&self, point: u32) -> std::ops::Range<usize> {
+        self.first[point as usize] as usize..self.first[point as usize + 1] as usize
     }
 
     fn of(&self, point: u32) -> &[u32] {
-        &self.edges[self.first[point as usize] as usize..self.first[point as usize + 1] as usize]
+        &self.edges[self.range(point)]
+    }
+
+    fn hop(&mut self, edge: u32) -> &mut Hop {
+        &mut self.hops[self.places[edge as usize] as usize]
     }
 }
 

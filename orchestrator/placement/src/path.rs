@@ -4,7 +4,7 @@
 //! what remains, a search from one point opens only labels that can still end well: `routes` gives all loop-free paths
 //! to the roots that no other path beats in cost and latency, cheapest first.
 
-use crate::network::{Direction, Network, Price};
+use crate::network::{Direction, Hop, Network, Price};
 use std::{
     cmp::{Ordering, Reverse},
     collections::BinaryHeap,
@@ -60,8 +60,8 @@ impl Tree {
         self.cheapest.get_or_init(|| {
             let ask = Ask { kbps: self.kbps, ..*ask };
             let zero = self.roots.iter().map(|r| (*r, (0_i64, 0_u32)));
-            let near = distances(net, &ask, zero, FAR, |(cost, links), edge| {
-                Some((cost.checked_add(ask.price.of(&net.edges[edge as usize]))?, links + 1))
+            let near = distances(net, &ask, zero, FAR, FAR, |(cost, links), hop| {
+                Some((cost.checked_add(hop.price(ask.price))?, links + 1))
             });
             near.into()
         })
@@ -71,8 +71,7 @@ impl Tree {
         self.quickest.get_or_init(|| {
             let ask = Ask { kbps: self.kbps, ..*ask };
             let zero = self.roots.iter().map(|r| (*r, 0_u64));
-            distances(net, &ask, zero, u64::MAX, |latency, edge| latency.checked_add(net.edges[edge as usize].latency))
-                .into()
+            distances(net, &ask, zero, u64::MAX, u64::MAX, |latency, hop| latency.checked_add(hop.latency)).into()
         })
     }
 
@@ -115,46 +114,52 @@ impl Tree {
 }
 
 /// For every point the least of: a root's own cost, and the way to it at `weight` for a unit of price, shifted up by 32
-/// bits and rounded down link by link. `i64::MAX`: no way.
-pub(crate) fn potential(net: &Network, ask: &Ask, roots: &[(u32, i64)], weight: u64) -> Vec<i64> {
-    distances(net, ask, roots.iter().copied(), i64::MAX, |cost, edge| {
-        let price = u128::from(ask.price.of(&net.edges[edge as usize]) as u64);
+/// bits and rounded down link by link. Costs above `limit` may come out as anything from it up. `i64::MAX`: no way.
+pub(crate) fn potential(net: &Network, ask: &Ask, roots: &[(u32, i64)], weight: u64, limit: i64) -> Vec<i64> {
+    distances(net, ask, roots.iter().copied(), i64::MAX, limit, |cost, hop| {
+        let price = u128::from(hop.price(ask.price) as u64);
         cost.checked_add(i64::try_from((price * u128::from(weight)) >> 32).ok()?)
     })
 }
 
-/// Dijkstra from the roots and their first distances, against the walk; `far` is what no way has. A sum that overflows is
-/// no path.
+/// Dijkstra from the roots and their first distances, against the walk; `far` is what no way has. Distances above `limit`
+/// may be too short, but not below it. A sum that overflows is no path.
 fn distances<D: Copy + Ord>(
     net: &Network,
     ask: &Ask,
     roots: impl Iterator<Item = (u32, D)>,
     far: D,
-    add: impl Fn(D, u32) -> Option<D>,
+    limit: D,
+    add: impl Fn(D, &Hop) -> Option<D>,
 ) -> Vec<D> {
     let mut best: Vec<D> = vec![far; net.points()];
-    let mut heap = BinaryHeap::new();
-    for (root, first) in roots {
-        if first < best[root as usize] {
-            best[root as usize] = first;
-            heap.push(Reverse((first, root)));
+    let mut first: Vec<Reverse<(D, u32)>> = Vec::new();
+    for (root, cost) in roots {
+        if cost < best[root as usize] {
+            best[root as usize] = cost;
+            first.push(Reverse((cost, root)));
         }
     }
+    let mut heap = BinaryHeap::from(first);
     let back = ask.walk.reverse();
     while let Some(Reverse((distance, point))) = heap.pop() {
         if best[point as usize] != distance {
             continue;
         }
-        for &edge in net.on_from(point, back) {
-            if !ask.takes(net, edge) {
+        if distance > limit {
+            // what is not settled is farther than the limit, by a way that may not be known yet
+            best.iter_mut().filter(|d| **d > limit).for_each(|d| *d = limit);
+            break;
+        }
+        for hop in net.hops(point, back) {
+            if hop.free < ask.kbps || !ask.allowed[hop.edge as usize] {
                 continue;
             }
-            let next = net.end(edge, back) as usize;
-            if let Some(d) = add(distance, edge)
-                && d < best[next]
+            if let Some(d) = add(distance, hop)
+                && d < best[hop.end as usize]
             {
-                best[next] = d;
-                heap.push(Reverse((d, next as u32)));
+                best[hop.end as usize] = d;
+                heap.push(Reverse((d, hop.end)));
             }
         }
     }

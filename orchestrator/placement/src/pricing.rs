@@ -1,12 +1,11 @@
 //! What compute costs at a stand at the least, by table: one entry for each price window and each length of run.
 
 use crate::{
-    field::{GRAINS, NEVER, grains},
+    field::{GRAINS, NEVER, Value},
     index::PRICE_FINE,
     problem::{HOUR, Problem},
     stand::Stand,
 };
-use num_traits::CheckedMul;
 use rhumb_model::ratio::Ratio;
 use std::cell::OnceCell;
 
@@ -69,7 +68,7 @@ impl<'p, 'a> Pricing<'p, 'a> {
             if bears && start.latest < i128::from(inbound) {
                 continue;
             }
-            let paid = (stand.least as u64 as u128) * u128::from(start.paid);
+            let paid = u128::from(stand.least as u64) * u128::from(start.paid);
             let shifted = paid >> (SHIFT + PRICE_FINE.ilog2() - GRAINS.ilog2());
             let cost = i64::try_from(shifted).unwrap_or(NEVER).saturating_add(time).min(NEVER);
             best = Some(best.map_or(cost, |b: i64| b.min(cost)));
@@ -79,22 +78,22 @@ impl<'p, 'a> Pricing<'p, 'a> {
 
     fn entry(&self, part: usize, stand: &Stand) -> Option<Entry> {
         let problem = self.problem;
-        let hours = problem.parts[part].kinds()[usize::from(stand.kind)].hours;
-        let paid = |integral: Ratio| -> Option<u64> {
-            let shifted = integral.checked_mul(&Ratio::new(1 << SHIFT, HOUR))?;
-            u64::try_from(shifted.floor().to_integer().max(0)).ok()
+        let hours = problem.parts[part].kinds()[usize::from(stand.kind)].hours.to_integer();
+        let paid = |(integral, scale): (i128, i128)| -> Option<u64> {
+            u64::try_from(integral.max(0).checked_mul(1 << SHIFT)? / (scale * HOUR)).ok()
         };
         let starts = problem.starts();
         let Some(spans) = starts.spans().filter(|_| self.bearing == Some(part)) else {
-            let paid = paid(problem.least(stand.site, &hours)?)?;
+            let paid = paid(problem.least_whole(stand.site, hours)?)?;
             return Some(vec![Start { paid, time: 0, latest: i128::MAX }]);
         };
         let meter = problem.meter(stand.site);
-        let of = |span: &(i128, i128)| {
-            let paid = paid(starts.within(meter, &hours, *span)?)?;
-            let time = grains(problem.value.checked_mul(&Ratio::from_integer(span.0))?)?;
-            Some(Start { paid, time, latest: span.1 })
-        };
-        Some(spans.iter().filter_map(of).collect())
+        let value = Value::new(problem);
+        let mut entry = Vec::with_capacity(spans.len());
+        for span in spans {
+            let Some(paid) = starts.within(meter, hours, *span).and_then(paid) else { continue };
+            entry.push(Start { paid, time: value.of(span.0), latest: span.1 });
+        }
+        Some(entry)
     }
 }

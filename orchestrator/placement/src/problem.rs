@@ -73,7 +73,7 @@ pub(crate) struct Part<'a> {
 /// A room that nobody has asked for yet.
 const UNKNOWN: u32 = u32::MAX;
 
-impl<'a> Part<'a> {
+impl Part<'_> {
     /// The most replicas that fit a stand when nothing else of the order stands there.
     pub fn room(&self, stand: usize) -> u32 {
         let cell = &self.rooms[stand];
@@ -169,7 +169,7 @@ impl Stream {
 }
 
 /// A tariff, by its address, and a length in nanoseconds.
-type Stretch = (usize, Ratio);
+type Stretch = (usize, i128);
 
 pub(crate) struct Problem<'a> {
     pub view: &'a View,
@@ -193,7 +193,7 @@ pub(crate) struct Problem<'a> {
     pub window: Option<RefCell<Tariff>>,
     starts: OnceCell<Starts>,
     /// Least integral of the factor, by tariff and hours.
-    least: RefCell<HashMap<Stretch, Option<Ratio>>>,
+    least: RefCell<HashMap<Stretch, Option<(i128, i128)>>>,
     /// By replicas of each component.
     fields: RefCell<HashMap<Vec<u32>, Option<Rc<Field>>>>,
     /// Pairs of paths of protected legs, worked out once.
@@ -326,13 +326,18 @@ impl<'a> Problem<'a> {
         self.starts.get_or_init(|| Starts::new(self))
     }
 
-    /// No run of this length at the site has a lower integral of the price factor; exact where the start is known.
+    /// No run of this length at the site has a lower integral of the price factor.
     pub fn least(&self, site: usize, length: &Ratio) -> Option<Ratio> {
+        self.least_whole(site, length.to_integer()).map(|(sum, scale)| Ratio::new(sum, scale))
+    }
+
+    /// The same for whole nanoseconds, in parts of which there are `.1` in one.
+    pub fn least_whole(&self, site: usize, length: i128) -> Option<(i128, i128)> {
         let meter = self.meter(site);
         if meter.is_flat() {
-            return meter.integral(&Ratio::from_integer(0), length);
+            return self.starts().least(meter, length);
         }
-        let key = (meter.key(), *length);
+        let key = (meter.key(), length);
         if let Some(known) = self.least.borrow().get(&key) {
             return *known;
         }
@@ -346,7 +351,7 @@ impl<'a> Problem<'a> {
         if let Some(known) = self.fields.borrow().get(totals) {
             return known.clone();
         }
-        let field = Field::new(self, totals).map(Rc::new);
+        let field = Field::new(self, totals, None).map(Rc::new);
         self.fields.borrow_mut().insert(totals.to_vec(), field.clone());
         field
     }
@@ -366,7 +371,9 @@ impl<'a> Problem<'a> {
 
     /// Distances of all points to `roots`, or less: a guide to the way there, kept from one decision to the next.
     pub fn tree(&self, stream: &Stream, ask: &Ask, roots: &[u32]) -> Arc<Tree> {
-        self.net.tree(self.mask(stream.encrypted), ask, roots)
+        // sites are many: one tree each has to serve all rates
+        let ask = if stream.joins_parts() { Ask { kbps: 0, ..*ask } } else { *ask };
+        self.net.tree(self.mask(stream.encrypted), &ask, roots)
     }
 }
 

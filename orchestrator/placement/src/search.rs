@@ -6,8 +6,8 @@
 
 use crate::{
     bound::{self, Bounded},
-    field::{Field, GRAINS, NEVER},
-    pricing::Pricing,
+    field::{Field, GRAINS},
+    narrow,
     problem::{Place, Problem, Span},
     room::{self, Want},
     settle::{self, Best, Placed, Solution},
@@ -52,7 +52,7 @@ pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
         (None, None) => Box::new(Totals::new(problem)),
     };
     for totals in totals {
-        if hopeless(problem) {
+        if narrow::hopeless(problem) {
             break;
         }
         let forced: Vec<Option<(usize, usize)>> = match aim.force {
@@ -61,8 +61,12 @@ pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
         };
         if let Some(field) = problem.field(&totals) {
             for force in forced {
-                narrowing(problem, &field, &totals, force, &mut best);
+                narrow::search(problem, &field, &totals, force, &mut best);
             }
+        }
+        if best.nodes_left == 0 && best.solution.is_none() {
+            // other numbers of replicas were not tried
+            best.leave(0);
         }
         if best.solution.is_some() || best.nodes_left == 0 {
             break;
@@ -76,62 +80,6 @@ pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
     Outcome { solution: best.solution, lower_bound, opened: best.opened, complete: best.open.is_none() }
 }
 
-/// Whether no number of replicas makes a plan: a component has nowhere to stand, or the fewest replicas alone cost or take
-/// too much.
-fn hopeless(problem: &Problem) -> bool {
-    if problem.parts.iter().any(|p| p.stands.is_empty()) {
-        return true;
-    }
-    let Some(budget) = &problem.budget else { return false };
-    let pricing = Pricing::new(problem);
-    if pricing.staged() {
-        return false;
-    }
-    let least = |index: usize| {
-        let part = &problem.parts[index];
-        let all = part.stands.iter().filter_map(|stand| pricing.of(index, stand, 1, 0)).min();
-        all.map_or(NEVER, |each| each.saturating_mul(i64::from(part.fewest)))
-    };
-    let least = (0..problem.parts.len()).map(least).fold(0, i64::saturating_add);
-    Ratio::from_integer(i128::from(least / GRAINS)) > *budget
-}
-
-/// Stands of each component in the first round.
-const FEW: usize = 6;
-
-/// Searches among the few most promising stands, then among all that can still be as cheap as the best plan found.
-fn narrowing(problem: &Problem, field: &Field, totals: &[u32], force: Option<(usize, usize)>, best: &mut Best) {
-    let mut few = FEW;
-    let mut tried: Vec<Vec<u32>> = Vec::new();
-    loop {
-        let all = |part: usize| field.parts[part].stand.len();
-        let limit = best.total();
-        let (lists, rest) = bound::shortlist(problem, field, totals, force, few, limit);
-        let stands: Vec<Vec<u32>> = lists.iter().map(|l| l.iter().map(|b| b.line).collect()).collect();
-        if tried != stands {
-            if let Some(mut search) = Search::new(problem, field, totals, force, lists) {
-                search.part(0, best);
-            }
-            if best.nodes_left == 0 && rest {
-                best.leave(field.least());
-            }
-            if best.nodes_left == 0 || (best.any && best.solution.is_some()) {
-                return;
-            }
-            tried = stands;
-        }
-        if !rest {
-            return;
-        }
-        // with a plan in hand all that may beat it are tried at once
-        few = if best.solution.is_some() || few >= (0..totals.len()).map(all).max().unwrap_or(0) {
-            usize::MAX
-        } else {
-            few.saturating_mul(8)
-        };
-    }
-}
-
 /// What the components placed so far cost at the least.
 #[derive(Debug, Clone, Copy)]
 struct Sum {
@@ -143,7 +91,7 @@ struct Sum {
     inbound: i128,
 }
 
-struct Search<'s, 'a> {
+pub(crate) struct Search<'s, 'a> {
     problem: &'s Problem<'a>,
     totals: &'s [u32],
     force: Option<(usize, usize)>,
@@ -172,7 +120,7 @@ type Tenants = (usize, Vec<(usize, usize, u32)>);
 
 impl<'s, 'a> Search<'s, 'a> {
     /// `stands`: by component, cheapest first; those at a forced site before all others.
-    fn new(
+    pub fn new(
         problem: &'s Problem<'a>,
         field: &Field,
         totals: &'s [u32],
@@ -254,7 +202,7 @@ impl<'s, 'a> Search<'s, 'a> {
     }
 
     /// Places the components from `part` on.
-    fn part(&mut self, part: usize, best: &mut Best) {
+    pub fn part(&mut self, part: usize, best: &mut Best) {
         if part == self.totals.len() {
             self.leaf(best);
         } else {

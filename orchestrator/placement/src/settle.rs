@@ -76,6 +76,11 @@ impl Best {
         true
     }
 
+    /// Takes more of the budget for work that is as much as that of several nodes.
+    pub fn spend(&mut self, nodes: u64) {
+        self.nodes_left = self.nodes_left.saturating_sub(nodes);
+    }
+
     /// Notes that something with this bound stays unexplored.
     pub fn leave(&mut self, bound: i128) {
         self.open = Some(self.open.map_or(bound, |b| b.min(bound)));
@@ -107,8 +112,12 @@ pub(crate) fn sites_of(problem: &Problem, placed: &Placed) -> Sites {
 /// Most ways of serving one placement's demand that are tried.
 pub(crate) const SERVINGS: usize = 200;
 
+/// Nodes that the legs of one placement count for.
+const WEIGHT: u64 = 8;
+
 /// Finds the cheapest legs for a placement and offers the plan.
 pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
+    best.spend(WEIGHT);
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
     if several::concerns(problem) {

@@ -2,7 +2,7 @@
 
 use crate::problem::HOUR;
 use jiff::Timestamp;
-use num_traits::{CheckedAdd, CheckedMul, CheckedSub};
+use num_traits::{CheckedAdd, CheckedMul};
 use rhumb_model::{
     order::Window,
     price::{PriceBook, PriceWindow},
@@ -160,33 +160,43 @@ impl<'t> Meter<'t> {
 
     /// No start gives a lower integral over `length`: whole days cost what any day does, and the rest the least of a
     /// day's starts. A clock change shifts a run by at most an hour, which is taken off for each that a run may meet.
-    pub fn least(&self, length: &Ratio) -> Option<Ratio> {
-        if self.is_flat() {
-            return self.integral(&Ratio::from_integer(0), length);
+    /// Whole nanoseconds, in parts as `whole` counts them.
+    pub fn least(&self, length: i128) -> Option<(i128, i128)> {
+        let (lowest, highest, scale) = self.swing();
+        let flat = i128::checked_mul(length, lowest)?;
+        if lowest == highest {
+            return Some((flat, scale));
         }
-        let days = (length / Ratio::from_integer(DAY)).floor();
-        let rest = length - days * Ratio::from_integer(DAY);
-        let day = Ratio::from_integer(DAY);
-        let mut least = self.integral(&day, &rest)?;
+        let rest = length % DAY;
+        let at = |start: i128| self.whole(start, rest).map(|(sum, _)| sum);
+        let mut least = at(DAY)?;
         // a least stretch begins or ends at an edge
-        for edge in self.edges(&day, &Ratio::from_integer(2 * DAY)) {
-            let edge = Ratio::from_integer(edge);
-            least = least.min(self.integral(&edge, &rest)?).min(self.integral(&(edge - rest), &rest)?);
+        for edge in self.edges(&Ratio::from_integer(DAY), &Ratio::from_integer(2 * DAY)) {
+            least = least.min(at(edge)?).min(at(edge - rest)?);
         }
-        let whole = self.integral(&day, &day)?.checked_mul(&days)?;
+        let whole = i128::checked_mul(self.whole(DAY, DAY)?.0, length / DAY)?;
         let shifts = self.clock_changes(length);
-        let (lowest, highest) = self.factors();
-        let slack = (highest - lowest) * Ratio::from_integer(2 * HOUR * shifts);
-        Some(whole.checked_add(&least)?.checked_sub(&slack)?.max(length.checked_mul(&lowest)?))
+        let slack = (highest - lowest).checked_mul(2 * HOUR * shifts)?;
+        Some((i128::checked_sub(i128::checked_add(whole, least)?, slack)?.max(flat), scale))
+    }
+
+    /// The lowest and the highest factor, in parts of which there are `.2` in one.
+    pub fn swing(&self) -> (i128, i128, i128) {
+        let tariff = self.tariff.borrow();
+        if tariff.is_flat() {
+            let factor = tariff.pieces[0].factor;
+            return (factor, factor, tariff.scale);
+        }
+        (tariff.lowest, tariff.highest, tariff.scale)
     }
 
     /// How many clock changes a run of this length can meet, at most; 0 where the zones have none ahead.
-    fn clock_changes(&self, length: &Ratio) -> i128 {
+    fn clock_changes(&self, length: i128) -> i128 {
         if self.daily_until(2 * OUTLOOK) {
             return 0;
         }
         // zones change their clocks a few times a year; six covers all that are known
-        2 + (length / Ratio::from_integer(60 * DAY)).floor().to_integer()
+        2 + length / (60 * DAY)
     }
 
     /// Whether every day is like the one before, up to `until`: no zone changes its clocks before.
@@ -227,6 +237,9 @@ impl<'t> Meter<'t> {
     /// The integral over whole nanoseconds, in parts of which there are `.1` in one. `None`: out of range.
     pub fn whole(&self, start: i128, length: i128) -> Option<(i128, i128)> {
         let mut tariff = self.tariff.borrow_mut();
+        if tariff.is_flat() {
+            return Some((i128::checked_mul(tariff.pieces[0].factor, length)?, tariff.scale));
+        }
         let offset = tariff.since(self.submit);
         let end = i128::checked_add(i128::checked_add(offset, start)?, length)?;
         tariff.extend(end + 1);
@@ -313,7 +326,8 @@ mod tests {
                 let tariff = RefCell::new(Tariff::new(&book.windows, submit));
                 let t = Meter::new(&tariff, submit);
                 let length = hours(minutes, 60);
-                let least = t.least(&length).unwrap();
+                let (least, scale) = t.least(length.to_integer()).unwrap();
+                let least = Ratio::new(least, scale);
                 for start in 0..96 {
                     assert!(least <= t.integral(&hours(start, 1), &length).unwrap(), "{zone} {minutes} {start}");
                 }
@@ -322,7 +336,8 @@ mod tests {
         let submit = "2026-11-30T13:30:00Z".parse().unwrap();
         let tariff = RefCell::new(Tariff::new(&night("0.6").windows, submit));
         let t = Meter::new(&tariff, submit);
-        assert_eq!(t.least(&hours(12, 1)), Some(hours(6, 1) + hours(2, 1)));
+        let (least, scale) = t.least(12 * HOUR).unwrap();
+        assert_eq!(Ratio::new(least, scale), hours(6, 1) + hours(2, 1));
     }
 
     #[test]
@@ -345,7 +360,7 @@ mod tests {
                 let (start, length) = (hours(start, 3), hours(length, 7));
                 assert_eq!(kept.integral(&start, &length), fresh.integral(&start, &length));
                 assert_eq!(kept.edges(&start, &(start + length)), fresh.edges(&start, &(start + length)));
-                assert_eq!(kept.least(&length), fresh.least(&length));
+                assert_eq!(kept.least(length.to_integer()), fresh.least(length.to_integer()));
             }
             assert_eq!(kept.daily_until(4 * DAY), fresh.daily_until(4 * DAY));
         }

@@ -9,6 +9,7 @@ mod explained;
 mod in_time;
 mod optimal;
 mod packing;
+mod planner;
 mod rules;
 mod scheduler_cases;
 mod several;

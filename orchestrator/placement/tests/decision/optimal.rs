@@ -36,7 +36,7 @@ fn site() -> impl Strategy<Value = SiteSpec> {
         .prop_map(|(h, a, cpu, nodes, window, abroad, bare)| SiteSpec { h, a, cpu, nodes, window, abroad, bare })
 }
 
-fn federation() -> impl Strategy<Value = Value> {
+pub fn federation() -> impl Strategy<Value = Value> {
     (prop::collection::vec(site(), 2..5), prop::collection::vec(link(), 3..8)).prop_map(|(sites, links)| {
         let points: Vec<String> = (0..sites.len()).map(|i| format!("s{i}")).chain(["t0".to_owned()]).collect();
         let list: Vec<Value> = sites
@@ -79,7 +79,7 @@ fn federation() -> impl Strategy<Value = Value> {
 
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools)] // each turns one rule on
-struct OrderSpec {
+pub struct OrderSpec {
     replicas: u32,
     count: u32,
     any_model: bool,
@@ -98,7 +98,7 @@ struct OrderSpec {
     most: Option<u32>,
 }
 
-fn order() -> impl Strategy<Value = OrderSpec> {
+pub fn order() -> impl Strategy<Value = OrderSpec> {
     let rare = |p: f64| prop::bool::weighted(p);
     let numbers = (1_u32..4, 1_u32..3, any::<bool>(), any::<bool>(), 0_u8..9, 0_u8..5);
     let terms = (
@@ -136,7 +136,7 @@ fn order() -> impl Strategy<Value = OrderSpec> {
     )
 }
 
-fn document(o: &OrderSpec) -> Value {
+pub fn document(o: &OrderSpec) -> Value {
     let service = o.flow >= 6;
     let models: Vec<&str> = if o.any_model { vec![] } else { vec!["H100"] };
     let mut main = json!({"name": "main", "replicas": o.replicas, "need": {"accelerators": {"count": o.count, "models": models}, "cpu": 1}});
@@ -219,8 +219,13 @@ fn policy() -> Policy {
     Policy { staging_max: Bandwidth::from_mbps(5), ..Policy::default() }
 }
 
+/// Instances in which the plan is compared with the best of all: RHUMB_INSTANCES, else enough for every day.
+fn cases() -> u32 {
+    std::env::var("RHUMB_INSTANCES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_plan_is_the_cheapest_that_there_is(file in federation(), spec in order()) {
