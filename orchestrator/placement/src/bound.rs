@@ -6,6 +6,7 @@ use crate::{
     network::{Direction, Price},
     path::{self, Ask, Tree},
     problem::{HOUR, Part, Place, Problem, Span, Stream},
+    several,
 };
 use num_traits::{CheckedDiv, CheckedMul};
 use rhumb_model::ratio::Ratio;
@@ -278,8 +279,10 @@ impl Bounding<'_, '_> {
             if !quick_enough(problem, stream, &tree, &ask, point) {
                 continue;
             }
-            let whole = amount(problem, stream, i128::from(units), hours, 1)?;
-            let cost = amount(problem, stream, i128::from(units), hours, i128::from(divide))?;
+            let Some(held) = held(problem, stream, &ask, roots, point) else { continue };
+            let units = i128::from(units) + held;
+            let whole = amount(problem, stream, units, hours, 1)?;
+            let cost = amount(problem, stream, units, hours, i128::from(divide))?;
             let time = if stream.span == Span::Run {
                 0
             } else {
@@ -360,5 +363,22 @@ pub(crate) fn between(
     if !quick_enough(problem, stream, &tree, &ask, end) {
         return None;
     }
-    amount(problem, stream, i128::from(units), hours, i128::from(divide))
+    let units = i128::from(units) + held(problem, stream, &ask, &roots, end)?;
+    amount(problem, stream, units, hours, i128::from(divide))
+}
+
+/// What the backup of a protected stream costs at the least, in units of the stream's price. `None`: there is no path.
+fn held(problem: &Problem, stream: &Stream, ask: &Ask, roots: &Rc<[u32]>, point: u32) -> Option<i128> {
+    if !stream.protected {
+        return Some(0);
+    }
+    if !several::are_two(problem, ask, roots, point, stream.bound) {
+        return None;
+    }
+    if ask.price == Price::Free {
+        return Some(0);
+    }
+    let (price, factor) = (Price::Rate, if ask.price == Price::Volume { 20 } else { 1 });
+    let ask = Ask { price, ..*ask };
+    Some(i128::from(problem.tree(stream, &ask, roots).cheapest[point as usize]?.0) * factor)
 }

@@ -148,6 +148,8 @@ pub(crate) struct Problem<'a> {
     bounds: RefCell<HashMap<Vec<u32>, Option<Bounds>>>,
     /// Pairs of paths of protected legs, worked out once.
     pub pairs: RefCell<HashMap<several::Key, Rc<several::Pairs>>>,
+    /// The least sum of the delays of two paths without a common link, in microseconds.
+    pub twos: RefCell<HashMap<several::Two, Option<i128>>>,
     /// Links allowed for a plain and for an encrypted flow.
     allowed: [OnceCell<Mask>; 2],
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
@@ -213,6 +215,7 @@ impl<'a> Problem<'a> {
             least: RefCell::default(),
             bounds: RefCell::default(),
             pairs: RefCell::default(),
+            twos: RefCell::default(),
             allowed: Default::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
         })
@@ -248,6 +251,7 @@ impl<'a> Problem<'a> {
             least: RefCell::default(),
             bounds: RefCell::default(),
             pairs: RefCell::default(),
+            twos: RefCell::default(),
             allowed: Default::default(),
             rungs: self.rungs.clone(),
             ..*self

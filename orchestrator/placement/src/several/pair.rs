@@ -4,7 +4,7 @@
 //! with its cheapest backup; the search ends, proved, when a path and the cheapest backup that any path has cost more
 //! than the best pair known.
 
-use super::{Found, More, held, tree};
+use super::{Found, More, flow, held, tree};
 use crate::{
     legs::Leg,
     network::{Direction, Price},
@@ -42,6 +42,9 @@ pub(crate) struct Pairs {
     /// No path is quicker, in microseconds.
     quickest: u64,
 }
+
+/// What it depends on whether there are two paths: price, rate, walk, ends, and the set of allowed links by its address.
+pub(crate) type Two = (Price, u64, Direction, u32, Rc<[u32]>, usize);
 
 /// What pairs of a leg depend on: stream, ends, class of the rate, and what of time is worth trying.
 pub(crate) type Key = (usize, u32, Rc<[u32]>, Option<u64>, Option<i128>);
@@ -135,12 +138,36 @@ fn choice(problem: &Problem, leg: &Leg, ends: &Ends, pair: &Pair, kbps: u64) -> 
     Some(both)
 }
 
+/// Whether two paths that share no link could join the ends within the bound, by the sum of their delays; risk groups left
+/// aside.
+pub(crate) fn are_two(problem: &Problem, ask: &Ask, roots: &[u32], start: u32, bound: Option<u64>) -> bool {
+    let net = problem.net;
+    let within = |sum: Option<i128>| sum.is_some_and(|s| bound.is_none_or(|b| s <= 2 * i128::from(b)));
+    let key = (ask.price, ask.kbps, ask.walk, start, Rc::<[u32]>::from(roots), ask.allowed.as_ptr() as usize);
+    if let Some(known) = problem.twos.borrow().get(&key) {
+        return within(*known);
+    }
+    let room: Vec<u64> = (0..net.edges.len() as u32).map(|e| u64::from(ask.takes(net, e))).collect();
+    let latency = |e: u32| i64::try_from(net.edges[e as usize].latency).unwrap_or(i64::MAX >> 20);
+    let pipes = flow::Pipes { net, room: &room, price: &latency };
+    let sum = |from: &[u32], to: u32| flow::cheapest(&pipes, from, to, 2).map(|(sum, _)| sum);
+    let least = match ask.walk {
+        Direction::Against => sum(roots, start),
+        Direction::Along => roots.iter().filter_map(|root| sum(&[start], *root)).min(),
+    };
+    problem.twos.borrow_mut().insert(key, least);
+    within(least)
+}
+
 fn search(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, worth: Option<i128>, look: Look) -> Pairs {
     let (net, stream) = (problem.net, &problem.streams[leg.stream]);
     let mut pairs = Pairs { list: Vec::new(), cheapest: true, all: true, quickest: 0 };
     let Some(ask) = problem.ask(stream, kbps, ends.walk) else { return pairs };
     let paths = problem.tree(stream, &ask, &ends.roots);
     let second = Ask { price: held(ask.price), ..ask };
+    if !are_two(problem, &ask, &ends.roots, ends.start, stream.bound) {
+        return pairs;
+    }
     let factor = if ask.price == Price::Volume { 20 } else { 1 };
     // no backup costs less, whatever the path
     let any = tree(net, &second, &ends.roots);
