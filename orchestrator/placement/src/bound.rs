@@ -4,6 +4,7 @@
 
 use crate::{
     network::{Direction, Price},
+    option::Ends,
     path::{self, Ask, Tree},
     problem::{HOUR, Part, Place, Problem, Span, Stream},
     several,
@@ -374,6 +375,14 @@ fn held(problem: &Problem, stream: &Stream, ask: &Ask, roots: &Rc<[u32]>, point:
     }
     if !several::are_two(problem, ask, roots, point, stream.bound) {
         return None;
+    }
+    if ask.price != Price::Volume {
+        // one rate, so that the very pair can be looked for
+        let ends = Ends { roots: Rc::clone(roots), start: point, walk: ask.walk };
+        let index = problem.streams.iter().position(|s| s.flow == stream.flow)?;
+        if !several::may_be(problem, index, &ends, ask.kbps) {
+            return None;
+        }
     }
     if ask.price == Price::Free {
         return Some(0);

@@ -5,7 +5,7 @@ mod pair;
 mod parts;
 mod simplex;
 
-pub(crate) use pair::{Key, Pairs, Two, are_two, protected};
+pub(crate) use pair::{Key, Pairs, Two, are_two, may_be, protected};
 pub(crate) use parts::{divides, split};
 
 use crate::{

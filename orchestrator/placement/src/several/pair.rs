@@ -17,10 +17,11 @@ use rhumb_model::ratio::Ratio;
 use std::{cmp::Reverse, collections::BTreeSet, rc::Rc};
 
 /// How many paths are tried, in rounds: each round lists the paths anew.
-const ROUNDS: [usize; 3] = [8, 64, 512];
+const ROUNDS: [usize; 3] = [8, 64, 256];
 
-/// Backups of one path that are looked at where links are shared with other legs.
-const BACKUPS: usize = 8;
+/// Paths, and backups of each, that are looked at where links are shared with other legs.
+const WIDE: usize = 24;
+const BACKUPS: usize = 6;
 
 /// A pair in units of price: nine for a path's price of a volume, as `Price::Volume` counts.
 #[derive(Debug)]
@@ -46,8 +47,8 @@ pub(crate) struct Pairs {
 /// What it depends on whether there are two paths: price, rate, walk, ends, and the set of allowed links by its address.
 pub(crate) type Two = (Price, u64, Direction, u32, Rc<[u32]>, usize);
 
-/// What pairs of a leg depend on: stream, ends, class of the rate, and what of time is worth trying.
-pub(crate) type Key = (usize, u32, Rc<[u32]>, Option<u64>, Option<i128>);
+/// What pairs of a leg depend on: stream, ends, class of the rate, what of time is worth trying, and how far to look.
+pub(crate) type Key = (usize, u32, Rc<[u32]>, Option<u64>, Option<i128>, bool);
 
 pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -> Found {
     let rungs = option::rungs(problem, leg);
@@ -69,7 +70,7 @@ pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -
     };
     if matter == Matter::None {
         let Some(lowest) = rungs.last() else { return found };
-        let pairs = known(problem, leg, ends, *lowest, Look::Best(Matter::None));
+        let pairs = known(problem, leg.stream, ends, *lowest, Some(0), Look::Best(Matter::None));
         floor(&pairs, *lowest, pairs.cheapest);
         if let Some(best) = pairs.list.first() {
             let free = best.primary.iter().chain(&best.backup).map(|e| problem.net.edges[*e as usize].free).min();
@@ -88,7 +89,10 @@ pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -
             continue;
         }
         last = Some(class);
-        let pairs = known(problem, leg, ends, *kbps, look);
+        let pairs = match look {
+            Look::Best(Matter::Sooner) => known(problem, leg.stream, ends, *kbps, worth(problem, leg), look),
+            _ => known(problem, leg.stream, ends, *kbps, None, look),
+        };
         floor(&pairs, *kbps, pairs.all);
         choices.extend(pairs.list.iter().filter_map(|p| choice(problem, leg, ends, p, *kbps)));
     }
@@ -100,22 +104,22 @@ pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -
     found
 }
 
-/// The pairs of a rate, searched once.
-fn known(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> Rc<Pairs> {
-    let worth = match look {
-        Look::Best(Matter::None) => Some(0),
-        Look::Best(Matter::Sooner) => worth(problem, leg),
-        Look::Best(Matter::Any) => None,
-        Look::Wide(_) => return Rc::new(search(problem, leg, ends, kbps, None, look)),
-    };
-    let class = problem.net.class(kbps);
-    let key: Key = (leg.stream, ends.start, Rc::clone(&ends.roots), class, worth);
+/// The pairs of a rate, searched once; `worth` as `worth` has it.
+fn known(problem: &Problem, stream: usize, ends: &Ends, kbps: u64, worth: Option<i128>, look: Look) -> Rc<Pairs> {
+    let wide = matches!(look, Look::Wide(_));
+    let key: Key = (stream, ends.start, Rc::clone(&ends.roots), problem.net.class(kbps), worth, wide);
     if let Some(pairs) = problem.pairs.borrow().get(&key) {
         return Rc::clone(pairs);
     }
-    let pairs = Rc::new(search(problem, leg, ends, kbps, worth, look));
+    let pairs = Rc::new(search(problem, stream, ends, kbps, worth, look));
     problem.pairs.borrow_mut().insert(key, Rc::clone(&pairs));
     pairs
+}
+
+/// Whether there is a pair of this rate, or nobody knows.
+pub(crate) fn may_be(problem: &Problem, stream: usize, ends: &Ends, kbps: u64) -> bool {
+    let pairs = known(problem, stream, ends, kbps, Some(0), Look::Best(Matter::None));
+    !pairs.list.is_empty() || !pairs.cheapest
 }
 
 /// What a microsecond is worth, in units of price, rounded up to a power of two. `None`: more than money hangs on it.
@@ -159,8 +163,8 @@ pub(crate) fn are_two(problem: &Problem, ask: &Ask, roots: &[u32], start: u32, b
     within(least)
 }
 
-fn search(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, worth: Option<i128>, look: Look) -> Pairs {
-    let (net, stream) = (problem.net, &problem.streams[leg.stream]);
+fn search(problem: &Problem, stream: usize, ends: &Ends, kbps: u64, worth: Option<i128>, look: Look) -> Pairs {
+    let (net, stream) = (problem.net, &problem.streams[stream]);
     let mut pairs = Pairs { list: Vec::new(), cheapest: true, all: true, quickest: 0 };
     let Some(ask) = problem.ask(stream, kbps, ends.walk) else { return pairs };
     let paths = problem.tree(stream, &ask, &ends.roots);
@@ -175,7 +179,7 @@ fn search(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, worth: Option<i1
     let Some(least) = least.map(|c| i128::from(c) * factor) else { return pairs };
     let (wide, most) = match look {
         Look::Best(_) => (false, ROUNDS[ROUNDS.len() - 1]),
-        Look::Wide(n) => (true, n.max(1)),
+        Look::Wide(n) => (true, n.clamp(1, WIDE)),
     };
     pairs.quickest = paths.quickest(net, &ask, ends.start).unwrap_or(0);
     // the cheapest pair, and how much dearer one may be that is quicker and still of use
