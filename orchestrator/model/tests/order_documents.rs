@@ -144,8 +144,11 @@ fn each_mistake_is_named_with_its_place_and_remedy() {
             "use rate",
         ),
         (order(&[("rate: 10Gbps, ", "")]), "/flows/1/rate", "add it"),
-        (order(&[("volume: 2TB", "volume: 2TB, split: true")]), "/flows/0/split", "remove it"),
-        (order(&[("volume: 2TB", "volume: 2TB, protected: true")]), "/flows/0/protected", "remove it"),
+        (
+            order(&[("volume: 2TB", "volume: 2TB, split: true, protected: true")]),
+            "/flows/0/split",
+            "keep protected or split",
+        ),
         (order(&[("volume: 2TB", "rate: 1Gbps, copy: true")]), "/flows/0/copy", "add volume"),
         (order(&[("max_sites: 2", "max_sites: 0")]), "/constraints/max_sites", "at least 1"),
         (

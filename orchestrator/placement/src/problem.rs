@@ -198,6 +198,8 @@ pub(crate) struct Problem<'a> {
     fields: RefCell<HashMap<Vec<u32>, Option<Rc<Field>>>>,
     /// Pairs of paths of protected legs, worked out once.
     pub pairs: RefCell<HashMap<several::Key, Rc<several::Pairs>>>,
+    /// The least sum of the delays of two paths without a common link, in microseconds.
+    pub twos: RefCell<HashMap<several::Two, Option<i128>>>,
     /// Links allowed for a plain and for an encrypted flow.
     allowed: [OnceCell<Mask>; 2],
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
@@ -263,6 +265,7 @@ impl<'a> Problem<'a> {
             least: RefCell::default(),
             fields: RefCell::default(),
             pairs: RefCell::default(),
+            twos: RefCell::default(),
             allowed: Default::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
         })
@@ -298,6 +301,7 @@ impl<'a> Problem<'a> {
             least: RefCell::default(),
             fields: RefCell::default(),
             pairs: RefCell::default(),
+            twos: RefCell::default(),
             allowed: Default::default(),
             rungs: self.rungs.clone(),
             ..*self

@@ -7,7 +7,7 @@ mod parts;
 mod settle;
 mod simplex;
 
-pub(crate) use pair::{Key, Pairs, protected};
+pub(crate) use pair::{Key, Pairs, Two, protected};
 pub(crate) use parts::{divides, split};
 pub(crate) use settle::{concerns, settle};
 

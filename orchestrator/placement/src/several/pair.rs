@@ -4,7 +4,7 @@
 //! with its cheapest backup; the search ends, proved, when a path and the cheapest backup that any path has cost more
 //! than the best pair known.
 
-use super::{Found, More, held, tree};
+use super::{Found, More, flow, held, tree};
 use crate::{
     legs::Leg,
     network::{Direction, Price},
@@ -17,10 +17,11 @@ use rhumb_model::ratio::Ratio;
 use std::{cmp::Reverse, collections::BTreeSet, rc::Rc};
 
 /// How many paths are tried, in rounds: each round lists the paths anew.
-const ROUNDS: [usize; 3] = [8, 64, 512];
+const ROUNDS: [usize; 3] = [8, 64, 256];
 
-/// Backups of one path that are looked at where links are shared with other legs.
-const BACKUPS: usize = 8;
+/// Paths, and backups of each, that are looked at where links are shared with other legs.
+const WIDE: usize = 24;
+const BACKUPS: usize = 6;
 
 /// A pair in units of price: nine for a path's price of a volume, as `Price::Volume` counts.
 #[derive(Debug)]
@@ -43,8 +44,11 @@ pub(crate) struct Pairs {
     quickest: u64,
 }
 
-/// What pairs of a leg depend on: stream, ends, class of the rate, and what of time is worth trying.
-pub(crate) type Key = (usize, u32, Rc<[u32]>, Option<u64>, Option<i128>);
+/// What it depends on whether there are two paths: price, rate, walk, ends, and the set of allowed links by its address.
+pub(crate) type Two = (Price, u64, Direction, u32, Rc<[u32]>, usize);
+
+/// What pairs of a leg depend on: stream, ends, class of the rate, what of time is worth trying, and how far to look.
+pub(crate) type Key = (usize, u32, Rc<[u32]>, Option<u64>, Option<i128>, bool);
 
 pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -> Found {
     let rungs = option::rungs(problem, leg);
@@ -66,7 +70,7 @@ pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -
     };
     if matter == Matter::None {
         let Some(lowest) = rungs.last() else { return found };
-        let pairs = known(problem, leg, ends, *lowest, Look::Best(Matter::None, None));
+        let pairs = known(problem, leg.stream, ends, *lowest, Some(0), Look::Best(Matter::None, None));
         floor(&pairs, *lowest, pairs.cheapest);
         if let Some(best) = pairs.list.first() {
             let free = best.primary.iter().chain(&best.backup).map(|e| problem.net.edges[*e as usize].free).min();
@@ -85,7 +89,10 @@ pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -
             continue;
         }
         last = Some(class);
-        let pairs = known(problem, leg, ends, *kbps, look);
+        let pairs = match look {
+            Look::Best(Matter::Sooner, _) => known(problem, leg.stream, ends, *kbps, worth(problem, leg), look),
+            _ => known(problem, leg.stream, ends, *kbps, None, look),
+        };
         floor(&pairs, *kbps, pairs.all);
         choices.extend(pairs.list.iter().filter_map(|p| choice(problem, leg, ends, p, *kbps)));
     }
@@ -97,20 +104,14 @@ pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -
     found
 }
 
-/// The pairs of a rate, searched once.
-fn known(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> Rc<Pairs> {
-    let worth = match look {
-        Look::Best(Matter::None, _) => Some(0),
-        Look::Best(Matter::Sooner, _) => worth(problem, leg),
-        Look::Best(Matter::Any, _) => None,
-        Look::Wide(..) => return Rc::new(search(problem, leg, ends, kbps, None, look)),
-    };
-    let class = problem.net.class(kbps);
-    let key: Key = (leg.stream, ends.start, Rc::clone(&ends.roots), class, worth);
+/// The pairs of a rate, searched once; `worth` as `worth` has it.
+fn known(problem: &Problem, stream: usize, ends: &Ends, kbps: u64, worth: Option<i128>, look: Look) -> Rc<Pairs> {
+    let wide = matches!(look, Look::Wide(..));
+    let key: Key = (stream, ends.start, Rc::clone(&ends.roots), problem.net.class(kbps), worth, wide);
     if let Some(pairs) = problem.pairs.borrow().get(&key) {
         return Rc::clone(pairs);
     }
-    let pairs = Rc::new(search(problem, leg, ends, kbps, worth, look));
+    let pairs = Rc::new(search(problem, stream, ends, kbps, worth, look));
     problem.pairs.borrow_mut().insert(key, Rc::clone(&pairs));
     pairs
 }
@@ -135,12 +136,36 @@ fn choice(problem: &Problem, leg: &Leg, ends: &Ends, pair: &Pair, kbps: u64) -> 
     Some(both)
 }
 
-fn search(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, worth: Option<i128>, look: Look) -> Pairs {
-    let (net, stream) = (problem.net, &problem.streams[leg.stream]);
+/// Whether two paths that share no link could join the ends within the bound, by the sum of their delays; risk groups left
+/// aside.
+fn are_two(problem: &Problem, ask: &Ask, roots: &[u32], start: u32, bound: Option<u64>) -> bool {
+    let net = problem.net;
+    let within = |sum: Option<i128>| sum.is_some_and(|s| bound.is_none_or(|b| s <= 2 * i128::from(b)));
+    let key = (ask.price, ask.kbps, ask.walk, start, Rc::<[u32]>::from(roots), ask.allowed.as_ptr() as usize);
+    if let Some(known) = problem.twos.borrow().get(&key) {
+        return within(*known);
+    }
+    let room: Vec<u64> = (0..net.edges.len() as u32).map(|e| u64::from(ask.takes(net, e))).collect();
+    let latency = |e: u32| i64::try_from(net.edges[e as usize].latency).unwrap_or(i64::MAX >> 20);
+    let pipes = flow::Pipes { net, room: &room, price: &latency };
+    let sum = |from: &[u32], to: u32| flow::cheapest(&pipes, from, to, 2).map(|(sum, _)| sum);
+    let least = match ask.walk {
+        Direction::Against => sum(roots, start),
+        Direction::Along => roots.iter().filter_map(|root| sum(&[start], *root)).min(),
+    };
+    problem.twos.borrow_mut().insert(key, least);
+    within(least)
+}
+
+fn search(problem: &Problem, stream: usize, ends: &Ends, kbps: u64, worth: Option<i128>, look: Look) -> Pairs {
+    let (net, stream) = (problem.net, &problem.streams[stream]);
     let mut pairs = Pairs { list: Vec::new(), cheapest: true, all: true, quickest: 0 };
     let Some(ask) = problem.ask(stream, kbps, ends.walk) else { return pairs };
     let paths = problem.tree(stream, &ask, &ends.roots);
     let second = Ask { price: held(ask.price), ..ask };
+    if !are_two(problem, &ask, &ends.roots, ends.start, stream.bound) {
+        return pairs;
+    }
     let factor = if ask.price == Price::Volume { 20 } else { 1 };
     // no backup costs less, whatever the path
     let any = tree(&second, &ends.roots);
@@ -148,7 +173,7 @@ fn search(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, worth: Option<i1
     let Some(least) = least.map(|c| i128::from(c) * factor) else { return pairs };
     let (wide, most) = match look {
         Look::Best(..) => (false, ROUNDS[ROUNDS.len() - 1]),
-        Look::Wide(n, _) => (true, n.max(1)),
+        Look::Wide(n, _) => (true, n.clamp(1, WIDE)),
     };
     pairs.quickest = paths.quickest(net, &ask, ends.start).unwrap_or(0);
     // the cheapest pair, and how much dearer one may be that is quicker and still of use

@@ -46,20 +46,18 @@ impl Settling<'_, '_> {
         let mut left_out: Vec<Vec<Choice>> = Vec::with_capacity(self.legs.len());
         for leg in self.legs {
             let (choices, rest) = option::choices(self.problem, leg, Look::Best(matter(span(leg)), None));
-            let Some(first) = choices.first() else {
-                if !rest.is_empty() || left_out.iter().any(|l| !l.is_empty()) {
-                    best.leave(self.least);
-                }
-                return;
-            };
-            let least = rest.iter().min_by(|a, b| a.cost.cmp(&b.cost)).filter(|r| r.cost < first.cost);
-            floors.push(option::timeless(least.unwrap_or(first).clone()));
+            // none: there is no way to carry it, and that is known
+            let Some(least) = choices.iter().chain(&rest).min_by(|a, b| a.cost.cmp(&b.cost)) else { return };
+            floors.push(option::timeless(least.clone()));
             left_out.push(rest);
             options.push(choices);
         }
         let open = left_out.iter().any(|l| !l.is_empty());
         if open {
             best.leave(self.left_out(&floors, &left_out).map_or(self.least, |b| b - SLACK));
+        }
+        if options.iter().any(Vec::is_empty) {
+            return;
         }
         let of =
             |wanted: Span| -> Vec<usize> { (0..self.legs.len()).filter(|i| span(&self.legs[*i]) == wanted).collect() };
