@@ -98,8 +98,9 @@ pub fn main(args: &ReplayArgs, output: Output) -> Result<Exit, CliError> {
     let (view, workload) = world(args)?;
     let policies = policies(&args.policies)?;
     let happenings: Vec<Happening> = match &args.events {
-        Some(path) => happening::read(&files::text(path, rhumb_model::document::MAX_LARGE_BYTES)?)
-            .map_err(|e| wrong(path, &e))?,
+        Some(path) => {
+            happening::read(&files::text(path, rhumb_model::document::MAX_LARGE_BYTES)?).map_err(|e| wrong(path, &e))?
+        }
         None => Vec::new(),
     };
     let mut rows = Vec::new();
@@ -233,8 +234,20 @@ fn about(args: &ReplayArgs, workload: &Workload) -> String {
 
 fn shown_table(rows: &[Figures]) -> String {
     let header = [
-        "POLICY", "UTIL>", "QUEUE MEAN>", "P50>", "P99>", "MAX>", "COMPLETION>", "COST/ACC-H>", "LATE FLOWS>", "GB MOVED>", "FRAG>",
-        "MAKESPAN>", "REJECTED>", "WALL>",
+        "POLICY",
+        "UTIL>",
+        "QUEUE MEAN>",
+        "P50>",
+        "P99>",
+        "MAX>",
+        "COMPLETION>",
+        "COST/ACC-H>",
+        "LATE FLOWS>",
+        "GB MOVED>",
+        "FRAG>",
+        "MAKESPAN>",
+        "REJECTED>",
+        "WALL>",
     ];
     let line = |f: &Figures| {
         vec![
@@ -291,7 +304,16 @@ mod tests {
         let jobs = folder.path().join("jobs.csv.gz");
         std::fs::write(&jobs, packer.finish().unwrap()).unwrap();
         let page = folder.path().join("out.html");
-        let words = ["--jobs", jobs.to_str().unwrap(), "--policy", "fifo", "--policy", "rhumb", "--plot", page.to_str().unwrap()];
+        let words = [
+            "--jobs",
+            jobs.to_str().unwrap(),
+            "--policy",
+            "fifo",
+            "--policy",
+            "rhumb",
+            "--plot",
+            page.to_str().unwrap(),
+        ];
         assert_eq!(run(folder.path(), &words).unwrap(), Exit::Done);
         let page = std::fs::read_to_string(page).unwrap();
         assert!(page.contains("<svg") && page.contains("rhumb") && !page.contains("http://cdn"));

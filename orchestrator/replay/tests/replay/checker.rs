@@ -60,7 +60,10 @@ pub fn check(view: &View, workload: &Workload, journal: &[Record]) -> Sums {
                         assert_eq!(owner, None, "device {device} of host {} is taken twice", seat.host);
                     }
                 }
-                assert!(what.links.iter().all(|l| !down.1.contains(&l.link)), "nothing is sent over a link that is down");
+                assert!(
+                    what.links.iter().all(|l| !down.1.contains(&l.link)),
+                    "nothing is sent over a link that is down"
+                );
                 held.insert(*job, what.clone());
                 stages[*job] = Some(Stage::Moving);
             }

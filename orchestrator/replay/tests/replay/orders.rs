@@ -31,7 +31,8 @@ fn a_lone_order_starts_ends_and_costs_what_its_plan_says() {
         // told how long it runs, the replay's own bill is the plan's
         let hours = plan.finish.duration_since(plan.start);
         let whole = order.components.iter().all(|c| c.need.accelerators.as_ref().is_none_or(|a| a.count.is_some()));
-        let outbound = order.flows.iter().any(|f| f.volume.is_some() && matches!(f.to, rhumb_model::order::End::Dataset(_)));
+        let outbound =
+            order.flows.iter().any(|f| f.volume.is_some() && matches!(f.to, rhumb_model::order::End::Dataset(_)));
         if order.components.len() == 1 && whole && !outbound {
             let runs = format!("{}us", hours.as_micros());
             let text = serde_json::json!([{"submit": at, "order": order, "runs": runs}]).to_string();
