@@ -31,12 +31,16 @@ impl Engine<'_> {
                 continue;
             }
             let hosts = kept.hosts.clone();
-            hosts.iter().for_each(|host| self.world.keep(*host, None));
+            for host in &hosts {
+                self.world.keep(*host, None);
+            }
             if self.start(job)? {
                 self.reservations.0.remove(&job);
                 self.state += 1;
             } else {
-                hosts.iter().for_each(|host| self.world.keep(*host, Some(job)));
+                for host in &hosts {
+                    self.world.keep(*host, Some(job));
+                }
             }
         }
         Ok(())
@@ -138,7 +142,9 @@ impl Engine<'_> {
                 more.push(host);
             }
         }
-        more.iter().for_each(|host| self.world.keep(*host, Some(job)));
+        for host in &more {
+            self.world.keep(*host, Some(job));
+        }
         if let Some(kept) = self.reservations.0.get_mut(&job) {
             kept.hosts.extend(more);
         }
