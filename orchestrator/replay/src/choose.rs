@@ -117,10 +117,13 @@ impl Scorer<'_> {
     }
 }
 
+/// A site with its hosts that fit, best first.
+type Ranked = (usize, Vec<(Reverse<i64>, usize)>);
+
 fn scored(world: &World, class: &Class, part: Part, scorer: &Scorer) -> Option<Choice> {
     let most = world.hosts.iter().map(|h| h.size).max().unwrap_or(0);
     // by site: hosts that fit, best first, ties by place
-    let mut sites: Vec<(usize, Vec<(Reverse<i64>, usize)>)> = Vec::new();
+    let mut sites: Vec<Ranked> = Vec::new();
     for site in world.allowed(class).filter(|s| world.is_up(*s)) {
         let numbers = world.host_numbers(site);
         let fitting = numbers.filter(|n| world.hosts[*n].kept.is_none() && world.hosts[*n].free >= part.devices);
@@ -132,7 +135,7 @@ fn scored(world: &World, class: &Class, part: Part, scorer: &Scorer) -> Option<C
     let room = |hosts: &[(Reverse<i64>, usize)]| -> u32 {
         hosts.iter().map(|(_, n)| world.hosts[*n].free / part.devices).sum()
     };
-    let choice = |sites: &[&(usize, Vec<(Reverse<i64>, usize)>)]| Choice {
+    let choice = |sites: &[&Ranked]| Choice {
         sites: sites.iter().map(|(s, _)| world.view.sites[*s].site.name.clone()).collect(),
         hosts: sites.iter().flat_map(|(_, hosts)| hosts.iter().map(|(_, n)| *n)).collect(),
     };
@@ -146,7 +149,7 @@ fn scored(world: &World, class: &Class, part: Part, scorer: &Scorer) -> Option<C
         return Some(choice(&[best]));
     }
     // over several sites: the roomiest first
-    let mut by_room: Vec<&(usize, Vec<(Reverse<i64>, usize)>)> = sites.iter().collect();
+    let mut by_room: Vec<&Ranked> = sites.iter().collect();
     by_room.sort_by_key(|(site, hosts)| (Reverse(room(hosts)), *site));
     let mut sum = 0;
     let mut taken = Vec::new();

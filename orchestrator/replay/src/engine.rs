@@ -289,8 +289,8 @@ impl<'a> Engine<'a> {
         let instant = self.now.instant();
         let mut plan = decide(&self.world.view, &Request::new(&class.order, instant), &self.rules).outcome.ok();
         class.order.constraints.sites = asked;
-        // what the narrowed sites have no path for, others may have
-        if plan.is_none() && narrowed && choice.hosts.is_empty() {
+        // what the narrowed sites have no path for, others may have; a score of trace jobs' nodes stands
+        if plan.is_none() && narrowed && (choice.hosts.is_empty() || !class.guessed) {
             plan = decide(&self.world.view, &Request::new(&class.order, instant), &self.rules).outcome.ok();
         }
         let Some(plan) = plan else { return Ok(false) };

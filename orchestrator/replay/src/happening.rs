@@ -86,7 +86,9 @@ pub(crate) fn changes(
                 }
             }
             _ => {
-                wrong("what happens is not clear: give a site with a state, or a link with a state or a latency".into())
+                wrong(
+                    "what happens is not clear: give a site with a state, or a link with a state or a latency".into(),
+                );
             }
         }
     }

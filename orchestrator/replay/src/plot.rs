@@ -56,7 +56,7 @@ pub fn html(policies: &[Shown], about: &str) -> Result<String, PlotError> {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>rhumb replay</title>\n<style>\
          body{font-family:sans-serif;margin:2em auto;max-width:1180px;color:#222}\
          .charts{display:flex;flex-wrap:wrap;gap:16px}svg{border:1px solid #ddd;max-width:100%;height:auto}\
-         table{border-collapse:collapse;margin:1em 0}td,th{padding:3px 10px;text-align:right;border-bottom:1px solid #ddd}\
+         table{border-collapse:collapse;margin:1em 0}td,th{white-space:nowrap;padding:3px 10px;text-align:right;border-bottom:1px solid #ddd}\
          td:first-child,th:first-child{text-align:left}</style></head><body>\n<h1>rhumb replay</h1>\n",
     );
     let _ = writeln!(page, "<p>{}</p>\n{}<div class=\"charts\">", escaped(about), table(policies));

@@ -67,6 +67,9 @@ pub enum Weight {
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
     pub worth: Share,
+    /// Only for gangs that need so much of the nodes of the largest site: smaller ones find their nodes without.
+    #[serde(default = "nothing")]
+    pub at_least: Share,
     /// How long nodes are expected to be idle until there are enough of them.
     pub drain: Span,
     /// However much it takes, a gang that has waited for longer than this gets its nodes too.
@@ -75,6 +78,10 @@ pub struct Reserve {
     /// Jobs that nodes are kept for at a time.
     #[serde(default = "one")]
     pub most: u32,
+}
+
+fn nothing() -> Share {
+    Share::ZERO
 }
 
 fn one() -> u32 {

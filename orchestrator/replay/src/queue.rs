@@ -203,8 +203,7 @@ impl<'a> Queue<'a> {
         }
         match self.rules.order {
             Order::Arrival | Order::Size | Order::Random => fixed,
-            Order::Duration if fixed > 0 => fixed,
-            Order::Area if fixed > 0 => fixed,
+            Order::Duration | Order::Area if fixed > 0 => fixed,
             Order::Duration => estimate(),
             Order::Area => estimate() * self.weight(class),
             Order::Response => {

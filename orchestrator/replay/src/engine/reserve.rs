@@ -31,12 +31,16 @@ impl Engine<'_> {
                 continue;
             }
             let hosts = kept.hosts.clone();
-            hosts.iter().for_each(|host| self.world.keep(*host, None));
+            for host in &hosts {
+                self.world.keep(*host, None);
+            }
             if self.start(job)? {
                 self.reservations.0.remove(&job);
                 self.state += 1;
             } else {
-                hosts.iter().for_each(|host| self.world.keep(*host, Some(job)));
+                for host in &hosts {
+                    self.world.keep(*host, Some(job));
+                }
             }
         }
         Ok(())
@@ -62,12 +66,14 @@ impl Engine<'_> {
     fn most_worth_it(&self, rules: Reserve) -> Option<(usize, Part)> {
         let (sizes, mean) = self.queue.waiting(&self.history);
         let enough = mean * i128::from(rules.worth.thousandths()) / 1_000;
+        let sites = 0..self.world.view.sites.len();
+        let largest = sites.map(|site| self.world.site_hosts(site).len() as u64).max().unwrap_or(0);
         let mut best: Option<(i128, Micros, usize, Part)> = None;
         for job in self.queue.heads().filter(|job| !self.reservations.0.contains_key(job)) {
             let this = &self.setup.workload.jobs[job];
             let class = &self.classes[this.class];
             let [part] = class.parts[..] else { continue };
-            if part.replicas < 2 {
+            if part.replicas < 2 || u64::from(part.replicas) * 1_000 < largest * rules.at_least.thousandths() {
                 continue;
             }
             let mates = sizes.get(&class.devices).copied().unwrap_or(1).max(1);
@@ -136,7 +142,9 @@ impl Engine<'_> {
                 more.push(host);
             }
         }
-        more.iter().for_each(|host| self.world.keep(*host, Some(job)));
+        for host in &more {
+            self.world.keep(*host, Some(job));
+        }
         if let Some(kept) = self.reservations.0.get_mut(&job) {
             kept.hosts.extend(more);
         }

@@ -86,3 +86,38 @@ impl Blend {
         idle - idle.min(by(free.cpu_milli, self.cpu)).min(by(free.memory_mib, self.memory))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(cpu_milli: u32, devices: u8, device_milli: u16) -> Need {
+        Need { cpu_milli, memory_mib: 1, devices, device_milli, models: Models::ANY }
+    }
+
+    fn score(loss: &Loss, free: &Free, need: &Need) -> i64 {
+        loss.pick(free, loss.value(free), need).score
+    }
+
+    #[test]
+    fn a_share_goes_where_it_leaves_what_nobody_else_would_have_filled() {
+        let loss = Loss::new(&Demand::of([need(1, 1, 470), need(1, 1, 530)]), Weights::TUNED);
+        let room = Free::empty(1000, 1000, 0, 1);
+        // 530 end as 0 or, after 470, as 60: 30 in the mean, and 1000 as 15; both fall to 0
+        assert_eq!(score(&loss, &room.with_devices(&[530]), &need(1, 1, 530)), 1);
+        assert_eq!(score(&loss, &room, &need(1, 1, 530)), 0);
+        assert_eq!(loss.pick(&room.with_devices(&[1000, 530]), 0, &need(1, 1, 530)).device, 1);
+    }
+
+    #[test]
+    fn processors_and_memory_are_kept_for_idle_devices() {
+        let loss = Loss::new(&Demand::of([need(8000, 1, 1000)]), Weights::TUNED);
+        let (narrow, wide) = (Free::empty(64_000, 1000, 0, 8), Free::empty(104_000, 1000, 0, 2));
+        // 48 cores carry 7.058 devices at 6.8 each: 942 thousandths idle, of which 700 in a thousand count
+        assert_eq!(score(&loss, &narrow, &need(16_000, 0, 0)), -27);
+        assert_eq!(score(&loss, &wide, &need(16_000, 0, 0)), 0);
+        // 1000 MiB carry all; 4 MiB carry 4 of 8 devices
+        let short = Free { memory_mib: 5, ..narrow };
+        assert_eq!(score(&loss, &short, &need(0, 0, 0)), -28);
+    }
+}
