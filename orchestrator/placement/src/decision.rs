@@ -2,10 +2,11 @@
 
 use crate::{
     answer, counterfactual,
+    inquest::Inquest,
     network::Network,
     policy::{Policy, Request},
     problem::{Problem, Relax},
-    refusal::{self, Question, Relaxed},
+    refusal::{self, Question},
     room, search, verdict,
 };
 use rhumb_federation::View;
@@ -66,18 +67,25 @@ pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &
     if let Some(plan) = answer::plan(&problem, &outcome) {
         return answer(Ok(plan), stats);
     }
-    let relaxed = Relaxed::new(&problem);
-    let question = Question { base: &problem, relaxed: &relaxed, force: None };
+    let inquest = Inquest::new(&problem);
+    let question = Question { inquest: &inquest, force: None };
     answer(Err(refusal::reasons(&question, outcome.complete)), stats)
 }
 
 /// Adds what the decision says of every site, and for a refusal what would make the order fit.
 pub fn explain(view: &View, request: &Request, policy: &Policy, decision: Decision) -> Decision {
     let net = Network::new(view);
-    let sites = verdict::verdicts(view, &net, request, policy, &decision);
+    let Ok(problem) = Problem::new(view, &net, *request, policy, Relax::default()) else {
+        return Decision { sites: verdict::all_refused(view, &decision), ..decision };
+    };
+    explain_on(&Inquest::new(&problem), decision)
+}
+
+pub(crate) fn explain_on(inquest: &Inquest, decision: Decision) -> Decision {
+    let sites = verdict::verdicts(inquest, &decision);
     let would_fit_if = match &decision.outcome {
         Ok(_) => Vec::new(),
-        Err(_) => counterfactual::changes(view, request, policy),
+        Err(_) => counterfactual::changes(inquest),
     };
     Decision { sites, would_fit_if, ..decision }
 }

@@ -11,6 +11,7 @@
 //! - No float. Costs and times are exact; each term is rounded once.
 //! - A plan never takes more than the view has free, and a bound is never above what it bounds.
 
+mod alike;
 mod answer;
 pub mod audit;
 pub mod batch;
@@ -20,6 +21,7 @@ mod cost;
 mod counterfactual;
 pub mod decision;
 pub mod generate;
+mod inquest;
 mod joint;
 mod legs;
 mod network;
@@ -28,10 +30,12 @@ pub mod output;
 mod path;
 pub mod policy;
 mod problem;
+mod reach;
 mod refusal;
 mod room;
 mod search;
 mod settle;
+mod sieve;
 mod stand;
 mod streams;
 mod telling;

@@ -49,7 +49,7 @@ pub(crate) struct Mask {
 type TreeKey = (usize, Rc<[u32]>, Direction, Price, u64);
 
 /// Edge ordinals by point.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Lists {
     first: Vec<u32>,
     edges: Vec<u32>,
@@ -135,6 +135,25 @@ impl Network {
         steps.sort_unstable();
         steps.dedup();
         Self { edges, scale, leaving, entering, steps, masks: RefCell::default(), trees: RefCell::default() }
+    }
+
+    /// The same links but for one.
+    pub fn with(&self, edge: u32, change: impl FnOnce(&mut Edge)) -> Self {
+        let mut edges = self.edges.clone();
+        change(&mut edges[edge as usize]);
+        let mut steps: Vec<u64> = edges.iter().map(|e| e.free).collect();
+        steps.sort_unstable();
+        steps.dedup();
+        let (leaving, entering) = (self.leaving.clone(), self.entering.clone());
+        Self {
+            edges,
+            scale: self.scale,
+            leaving,
+            entering,
+            steps,
+            masks: RefCell::default(),
+            trees: RefCell::default(),
+        }
     }
 
     pub fn mask(&self, allowed: Vec<bool>) -> Mask {

@@ -131,7 +131,7 @@ pub(crate) struct Problem<'a> {
     /// Openings of the order's own window have factor 0 here.
     pub window: Option<RefCell<Tariff>>,
     /// Tariffs of sites with windows, equal ones shared, by site.
-    tariffs: Vec<Rc<RefCell<Tariff>>>,
+    tariffs: Rc<[Rc<RefCell<Tariff>>]>,
     /// Least integral of the factor, by tariff and hours.
     least: RefCell<HashMap<Stretch, Option<Ratio>>>,
     /// By replicas of each component.
@@ -140,6 +140,18 @@ pub(crate) struct Problem<'a> {
     allowed: [OnceCell<Mask>; 2],
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
     pub rungs: Vec<u64>,
+    pub what_if: WhatIf,
+}
+
+/// What a question supposes that the view does not say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WhatIf {
+    /// A site has these nodes free.
+    pub nodes: Option<(usize, Rc<[rhumb_federation::FreeNodes]>)>,
+    /// A link, by its ordinal, is encrypted.
+    pub encrypted: Option<u32>,
+    /// A link's figures are fresh.
+    pub fresh: Option<u32>,
 }
 
 /// Rungs of staging, in kbit/s.
@@ -194,58 +206,97 @@ impl<'a> Problem<'a> {
             late,
             budget,
             window,
-            tariffs: tariffs(view, request.submit),
+            tariffs: tariffs(view, request.submit).into(),
             least: RefCell::default(),
             bounds: RefCell::default(),
             allowed: Default::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
+            what_if: WhatIf::default(),
         })
     }
 
     /// The same question with other constraints left aside.
-    pub fn relaxed(&self, relax: Relax) -> Self {
-        let order = self.request.order;
+    pub fn relaxed(&self, relax: Relax) -> Problem<'_> {
+        let stands = |r: Relax| (r.capacity, r.draining, r.stale);
+        let same = stands(relax) == stands(self.relax);
+        self.variant(self.request.order, relax, |i, _| same.then(|| self.parts[i].stands.clone()))
+    }
+
+    /// The question that another order asks of the same view, or the same order with other constraints left aside.
+    /// `stands` says where a component can stand, where that is known.
+    pub fn variant<'b>(
+        &'b self,
+        order: &'b rhumb_model::Order,
+        relax: Relax,
+        stands: impl Fn(usize, &'b Component) -> Option<Vec<Stand<'b>>>,
+    ) -> Problem<'b>
+    where
+        'a: 'b,
+    {
         let terms = &order.terms;
         let mut wrong = Vec::new();
-        let stands = |r: Relax| (r.capacity, r.draining, r.stale);
-        let parts = if stands(relax) == stands(self.relax) {
-            self.parts.clone()
-        } else {
-            (0..order.components.len()).map(|i| part(self.view, self.request, relax, i)).collect()
-        };
+        let request = Request { order, ..self.request };
+        let parts = (order.components.iter().enumerate())
+            .map(|(i, c)| match stands(i, c) {
+                Some(stands) => part_of(request, i, stands),
+                None => part(self.view, request, relax, i),
+            })
+            .collect();
         let money = |amount: Option<Amount>| amount?.micros_in(self.view.currency, &self.view.rates).ok();
         let submit = self.request.submit;
         let since = |t: jiff::Timestamp| Ratio::from_integer(t.as_nanosecond() - submit.as_nanosecond());
-        Self {
+        let per_ns = |micros: Ratio| micros.checked_div(&Ratio::from_integer(HOUR)).unwrap_or(micros);
+        let streams = if relax.flows { Vec::new() } else { streams::streams(self.view, request, relax, &mut wrong) };
+        Problem {
+            view: self.view,
+            net: self.net,
+            request,
+            policy: self.policy,
             relax,
             parts,
-            streams: if relax.flows {
-                Vec::new()
-            } else {
-                streams::streams(self.view, self.request, relax, &mut wrong)
-            },
+            streams,
             deadline: terms.deadline.filter(|_| !relax.deadline).map(since),
+            value: money(terms.value_per_hour).map_or(Ratio::from_integer(0), per_ns),
+            late: money(terms.late_per_hour).map(per_ns),
             budget: money(terms.budget).filter(|_| !relax.budget),
             window: terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, submit))),
-            tariffs: self.tariffs.clone(),
+            tariffs: Rc::clone(&self.tariffs),
             least: RefCell::default(),
             bounds: RefCell::default(),
             allowed: Default::default(),
             rungs: self.rungs.clone(),
-            ..*self
+            what_if: self.what_if.clone(),
         }
+    }
+
+    /// The same question with stands only at these sites, by part.
+    pub fn at(mut self, kept: &[Vec<bool>]) -> Self {
+        self.parts.iter_mut().zip(kept).for_each(|(part, sites)| part.stands.retain(|s| sites[s.site]));
+        self.bounds = RefCell::default();
+        self
     }
 
     pub fn link(&self, edge: u32) -> &'a rhumb_federation::ViewLink {
         &self.view.graph[petgraph::graph::EdgeIndex::new(self.net.edges[edge as usize].index)]
     }
 
+    pub fn is_encrypted(&self, edge: u32) -> bool {
+        self.policy.overlay_encrypts || self.link(edge).encrypted || self.what_if.encrypted == Some(edge)
+    }
+
+    pub fn is_stale(&self, edge: u32) -> bool {
+        !self.policy.allow_stale && self.link(edge).stale && self.what_if.fresh != Some(edge)
+    }
+
     pub fn site_point(&self, site: usize) -> u32 {
         self.view.sites[site].point.index() as u32
     }
 
-    pub fn nodes(&self, site: usize) -> &'a [rhumb_federation::FreeNodes] {
-        stand::nodes(&self.view.sites[site], self.relax)
+    pub fn nodes(&self, site: usize) -> &[rhumb_federation::FreeNodes] {
+        match &self.what_if.nodes {
+            Some((at, nodes)) if *at == site => nodes,
+            _ => stand::nodes(&self.view.sites[site], self.relax),
+        }
     }
 
     /// The price windows of a site.
@@ -317,6 +368,11 @@ fn demand_of(order: &rhumb_model::Order, index: usize) -> u64 {
 }
 
 fn part<'a>(view: &'a View, request: Request<'a>, relax: Relax, index: usize) -> Part<'a> {
+    let component = &request.order.components[index];
+    part_of(request, index, stand::stands(view, request, relax, component, component.replicas.max.max(1)))
+}
+
+fn part_of<'a>(request: Request<'a>, index: usize, stands: Vec<Stand<'a>>) -> Part<'a> {
     let demand = demand_of(request.order, index);
     let component = &request.order.components[index];
     let serves = component.service.as_ref().map_or(0, |s| s.serves.millirps());
@@ -324,7 +380,6 @@ fn part<'a>(view: &'a View, request: Request<'a>, relax: Relax, index: usize) ->
     let fewest = component.replicas.min.max(served);
     let most = component.replicas.max;
     let interconnect = component.need.accelerators.as_ref().map(|a| a.interconnect);
-    let stands = stand::stands(view, request, relax, component, most.max(1));
     Part {
         component,
         fewest,

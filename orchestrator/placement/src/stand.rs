@@ -8,7 +8,7 @@ use crate::{
 use num_traits::{CheckedAdd, CheckedDiv, CheckedMul};
 use rhumb_federation::{FreeNodes, View, ViewSite};
 use rhumb_model::{
-    ModelName, Reason, ReasonKind, fit,
+    ModelName, ReasonKind, fit,
     order::{Accelerators, Component, Constraints, Need},
     ratio::Ratio,
     state::SiteState,
@@ -39,30 +39,53 @@ pub(crate) fn stands<'a>(
     component: &'a Component,
     limit: u32,
 ) -> Vec<Stand<'a>> {
-    let constraints = &request.order.constraints;
     let mut stands = Vec::new();
-    for (index, site) in view.sites.iter().enumerate() {
-        if forbidden(site, constraints).is_some() || absent(site, relax) {
-            continue;
-        }
-        let mut add = |model: Option<&'a ModelName>| {
-            let room = room::most(component, model, nodes(site, relax), limit);
-            if room == 0 {
-                return;
-            }
-            let (Some(hours), Some(price)) =
-                (hours(view, request, component, model), price(view, site, &component.need, model))
-            else {
-                return;
-            };
-            stands.push(Stand { site: index, model, room, hours, price });
-        };
-        match &component.need.accelerators {
-            None => add(None),
-            Some(a) => models(view, site, a).for_each(|m| add(Some(m))),
+    for index in 0..view.sites.len() {
+        if open(&view.sites[index], &request.order.constraints, relax) {
+            at(
+                view,
+                request,
+                component,
+                index,
+                |model| room::most(component, model, nodes(&view.sites[index], relax), limit),
+                &mut stands,
+            );
         }
     }
     stands
+}
+
+/// Whether the site takes work of the order at all.
+pub(crate) fn open(site: &ViewSite, constraints: &Constraints, relax: Relax) -> bool {
+    forbidden(site, constraints).is_none() && !absent(site, relax)
+}
+
+/// The component's stands at one site, of which `room` says how many replicas each takes.
+pub(crate) fn at<'a>(
+    view: &'a View,
+    request: Request<'a>,
+    component: &'a Component,
+    index: usize,
+    room: impl Fn(Option<&ModelName>) -> u32,
+    stands: &mut Vec<Stand<'a>>,
+) {
+    let site = &view.sites[index];
+    let mut add = |model: Option<&'a ModelName>| {
+        let room = room(model);
+        if room == 0 {
+            return;
+        }
+        let (Some(hours), Some(price)) =
+            (hours(view, request, component, model), price(view, site, &component.need, model))
+        else {
+            return;
+        };
+        stands.push(Stand { site: index, model, room, hours, price });
+    };
+    match &component.need.accelerators {
+        None => add(None),
+        Some(a) => models(view, site, a).for_each(|m| add(Some(m))),
+    }
 }
 
 /// Models for sale at the site that the component accepts and that have a rate at its precision.
@@ -156,10 +179,27 @@ fn absent(site: &ViewSite, relax: Relax) -> bool {
     }
 }
 
-/// Constraints of the order that the site itself breaks.
-fn forbidden(site: &ViewSite, constraints: &Constraints) -> Option<(ReasonKind, String, String)> {
+/// The first constraint of the order that the site itself breaks.
+fn forbidden(site: &ViewSite, constraints: &Constraints) -> Option<ReasonKind> {
     let name = &site.site.name;
     if constraints.not_sites.contains(name) || (!constraints.sites.is_empty() && !constraints.sites.contains(name)) {
+        return Some(ReasonKind::NotAllowed);
+    }
+    let within = &constraints.jurisdictions;
+    if !within.is_empty() && !site.site.jurisdiction.as_ref().is_some_and(|j| within.contains(j)) {
+        return Some(ReasonKind::Jurisdiction);
+    }
+    (!constraints.labels.is_subset(site.labels())).then_some(ReasonKind::Label)
+}
+
+/// What a reason says: its kind, what was needed and what was free.
+pub(crate) type Told = (ReasonKind, String, String);
+
+/// The first constraint of the order that the site itself breaks, in words.
+pub(crate) fn rule(site: &ViewSite, constraints: &Constraints) -> Option<Told> {
+    let kind = forbidden(site, constraints)?;
+    let name = &site.site.name;
+    if kind == ReasonKind::NotAllowed {
         let needed = if constraints.not_sites.contains(name) {
             format!("not {}", list(&constraints.not_sites))
         } else {
@@ -167,51 +207,29 @@ fn forbidden(site: &ViewSite, constraints: &Constraints) -> Option<(ReasonKind, 
         };
         return Some((ReasonKind::NotAllowed, needed, name.to_string()));
     }
-    let within = &constraints.jurisdictions;
-    if !within.is_empty() && !site.site.jurisdiction.as_ref().is_some_and(|j| within.contains(j)) {
+    if kind == ReasonKind::Jurisdiction {
         let found = site.site.jurisdiction.as_ref().map_or("none stated".to_owned(), ToString::to_string);
-        return Some((ReasonKind::Jurisdiction, list(within), found));
+        return Some((kind, list(&constraints.jurisdictions), found));
     }
-    if !constraints.labels.is_subset(site.labels()) {
-        let found = if site.labels().is_empty() { "none".to_owned() } else { list(site.labels()) };
-        return Some((ReasonKind::Label, list(&constraints.labels), found));
-    }
-    None
+    let found = if site.labels().is_empty() { "none".to_owned() } else { list(site.labels()) };
+    Some((kind, list(&constraints.labels), found))
 }
 
 pub(crate) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Why not one replica of the component can stand at the site: the first reason in precedence. `None`: it can.
-pub(crate) fn why_not(view: &View, request: Request, component: &Component, index: usize) -> Option<Reason> {
-    let site = &view.sites[index];
-    let (reason, needed, free) = forbidden(site, &request.order.constraints)
-        .or_else(|| misfit(view, request, component, site))
-        .or_else(|| match site.site.state {
-            SiteState::Ready => None,
-            SiteState::Draining => {
-                Some((ReasonKind::Draining, "a site that takes work".to_owned(), "draining".to_owned()))
-            }
-            state => Some((ReasonKind::Stale, "a site that reports".to_owned(), state.to_string())),
-        })?;
-    Some(Reason {
-        reason,
-        component: Some(component.name.clone()),
-        flow: None,
-        site: Some(site.site.name.clone()),
-        needed,
-        free,
-    })
+/// Why the site takes no work of anybody, in words.
+pub(crate) fn away(state: SiteState) -> Option<Told> {
+    match state {
+        SiteState::Ready => None,
+        SiteState::Draining => Some((ReasonKind::Draining, "a site that takes work".to_owned(), "draining".to_owned())),
+        state => Some((ReasonKind::Stale, "a site that reports".to_owned(), state.to_string())),
+    }
 }
 
 /// The site's hardware can never do it, or its free nodes cannot now.
-fn misfit(
-    view: &View,
-    request: Request,
-    component: &Component,
-    site: &ViewSite,
-) -> Option<(ReasonKind, String, String)> {
+pub(crate) fn misfit(view: &View, request: Request, component: &Component, site: &ViewSite) -> Option<Told> {
     let (free, whole) = (&site.nodes, &site.whole);
     let need = &component.need;
     let Some(asked) = &need.accelerators else {

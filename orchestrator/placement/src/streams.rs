@@ -9,20 +9,21 @@ use rhumb_model::{Reason, order::End, state::SiteState};
 
 /// Whether each link may be taken, by edge ordinal.
 pub(crate) fn allowed(problem: &Problem, encrypted: bool) -> Vec<bool> {
-    let Problem { view, net, policy, relax, .. } = *problem;
+    let Problem { view, net, relax, .. } = *problem;
     let constraints = &problem.request.order.constraints;
     let within = &constraints.jurisdictions;
     let bound = !within.is_empty() && !relax.path_jurisdiction;
     let point_in = |p: &rhumb_federation::view::ViewPoint| p.jurisdiction.as_ref().is_some_and(|j| within.contains(j));
     let points: Vec<bool> = view.graph.node_weights().map(|p| !bound || point_in(p)).collect();
-    let encrypted = encrypted && !relax.encryption && !policy.overlay_encrypts;
-    net.edges
-        .iter()
-        .map(|edge| {
-            let link = &view.graph[petgraph::graph::EdgeIndex::new(edge.index)];
+    let encrypted = encrypted && !relax.encryption;
+    (0_u32..)
+        .zip(&net.edges)
+        .map(|(ordinal, edge)| {
+            let link = problem.link(ordinal);
             let inside = !bound || (!link.jurisdictions.is_empty() && link.jurisdictions.is_subset(within));
-            let fresh = !link.stale || policy.allow_stale || relax.stale;
-            points[edge.from as usize] && points[edge.to as usize] && inside && fresh && (!encrypted || link.encrypted)
+            let fresh = relax.stale || !problem.is_stale(ordinal);
+            let sealed = !encrypted || problem.is_encrypted(ordinal);
+            points[edge.from as usize] && points[edge.to as usize] && inside && fresh && sealed
         })
         .collect()
 }

@@ -2,72 +2,115 @@
 
 use crate::{
     decision::Decision,
-    network::Network,
-    policy::{Policy, Request},
-    problem::{Problem, Relax},
-    refusal::{self, Question, Relaxed},
+    inquest::Inquest,
+    refusal::{self, Question},
     search::{self, Aim},
-    stand,
+    sieve::Kept,
 };
-use rhumb_federation::View;
-use rhumb_model::{Cost, Plan, Reason, Verdict, refusal::VerdictKind};
+use rhumb_model::{Cost, Plan, Reason, ReasonKind, Verdict, refusal::VerdictKind};
+use std::collections::BTreeSet;
 
 /// Nodes of the search for one site's cheapest plan: beyond them the difference given is the least that was found.
 const NODES: u64 = 5_000;
 
-pub(crate) fn verdicts(
-    view: &View,
-    net: &Network,
-    request: &Request,
-    policy: &Policy,
-    decision: &Decision,
-) -> Vec<Verdict> {
-    let problem = Problem::new(view, net, *request, policy, Relax::default());
-    let relaxed = problem.as_ref().ok().map(Relaxed::new);
-    let plan = decision.plan();
-    // a site is no reason for more replicas
-    let totals: Option<Vec<u32>> =
-        plan.map(|p| p.components.iter().map(|c| c.assignments.iter().map(|a| a.replicas).sum()).collect());
-    let verdict = |site: usize| -> Verdict {
-        let name = view.sites[site].site.name.clone();
-        let of = |verdict, reason| Verdict { site: name.clone(), verdict, delta_micros: None, reason, delta: None };
-        if plan.is_some_and(|p| p.components.iter().flat_map(|c| &c.assignments).any(|a| a.site == name)) {
-            return Verdict { delta_micros: Some(0), ..of(VerdictKind::Chosen, None) };
-        }
-        let (Ok(problem), Some(relaxed)) = (&problem, &relaxed) else {
-            let reason = decision.outcome.as_ref().err().and_then(|r| r.first().cloned());
-            return of(VerdictKind::Refused, reason);
-        };
-        if let Some(reason) = by_itself(view, request, site) {
-            return of(VerdictKind::Refused, Some(reason));
-        }
-        let aim = Aim { force: Some(site), totals: totals.as_deref(), any: plan.is_none(), nodes: Some(NODES) };
-        let forced = search::search(problem, aim);
-        if let (Some(plan), Some(solution)) = (plan, &forced.solution) {
-            let delta = delta(plan, &solution.terms);
-            return Verdict {
-                delta_micros: Some(delta.total_micros),
-                delta: Some(delta),
-                ..of(VerdictKind::Dearer, None)
-            };
-        }
-        let question = Question { base: problem, relaxed, force: Some(site) };
-        let mut reason = refusal::reasons(&question, forced.complete).into_iter().next();
-        if let Some(reason) = &mut reason {
-            reason.site = Some(name.clone());
-        }
-        of(VerdictKind::Refused, reason)
-    };
-    (0..view.sites.len()).map(verdict).collect()
+/// Sites that no fact shuts out of a refused order, for each of which a search is worth its time. Of any further ones the
+/// order's own first reason is given: it is true of them all.
+const SEARCHED: usize = 8;
+
+pub(crate) fn verdicts(inquest: &Inquest, decision: &Decision) -> Vec<Verdict> {
+    match &decision.outcome {
+        Ok(plan) => planned(inquest, plan),
+        Err(reasons) => refused(inquest, reasons),
+    }
 }
 
-/// Why no component can stand at the site, whatever the rest: of the component that comes nearest.
-fn by_itself(view: &View, request: &Request, site: usize) -> Option<Reason> {
-    let mut reasons = Vec::new();
-    for component in &request.order.components {
-        reasons.push(stand::why_not(view, *request, component, site)?);
+/// What is said of every site where the question itself is at fault.
+pub(crate) fn all_refused(view: &rhumb_federation::View, decision: &Decision) -> Vec<Verdict> {
+    let reason = decision.outcome.as_ref().err().and_then(|r| r.first());
+    let of = |s: &rhumb_federation::ViewSite| verdict(&s.site.name, VerdictKind::Refused, reason.cloned());
+    view.sites.iter().map(of).collect()
+}
+
+fn verdict(site: &rhumb_model::SiteName, verdict: VerdictKind, reason: Option<Reason>) -> Verdict {
+    Verdict { site: site.clone(), verdict, delta_micros: None, reason, delta: None }
+}
+
+fn refused(inquest: &Inquest, reasons: &[Reason]) -> Vec<Verdict> {
+    let view = inquest.base.view;
+    let mut searches = SEARCHED;
+    let mut list = Vec::with_capacity(view.sites.len());
+    for (index, site) in view.sites.iter().enumerate() {
+        let reason = inquest.fact(index).or_else(|| elsewhere(inquest, index)).or_else(|| {
+            searches = searches.checked_sub(1)?;
+            joint(inquest, index, true)
+        });
+        let reason = reason.or_else(|| reasons.first().cloned());
+        let at = |mut r: Reason| {
+            r.site = Some(site.site.name.clone());
+            r
+        };
+        list.push(verdict(&site.site.name, VerdictKind::Refused, reason.map(at)));
     }
-    reasons.into_iter().min_by_key(|r| (u8::MAX - refusal::stage(r.reason), r.reason))
+    list
+}
+
+/// Some component can stand here, but another nowhere, or not often enough: why that one not here either.
+fn elsewhere(inquest: &Inquest, site: usize) -> Option<Reason> {
+    let problem = inquest.base;
+    if let Some((part, room)) = refusal::short(problem).filter(|(part, _)| !problem.parts[*part].stands.is_empty()) {
+        let of = &problem.parts[part];
+        return Some(Reason {
+            reason: ReasonKind::Capacity,
+            component: Some(of.component.name.clone()),
+            flow: None,
+            site: None,
+            needed: format!("{} replicas", of.fewest),
+            free: format!("room for {room} at all sites"),
+        });
+    }
+    let lacking = (0..problem.parts.len()).find(|part| inquest.nowhere(*part))?;
+    inquest.fact_of(lacking, site)
+}
+
+/// Why no plan uses the site although no fact of its own shuts it out.
+fn joint(inquest: &Inquest, site: usize, complete: bool) -> Option<Reason> {
+    let question = Question { inquest, force: Some(site) };
+    refusal::reasons(&question, complete).into_iter().next()
+}
+
+fn planned(inquest: &Inquest, plan: &Plan) -> Vec<Verdict> {
+    let view = inquest.base.view;
+    let chosen: BTreeSet<_> = plan.components.iter().flat_map(|c| &c.assignments).map(|a| &a.site).collect();
+    // a site is no reason for more replicas
+    let totals: Vec<u32> = plan.components.iter().map(|c| c.assignments.iter().map(|a| a.replicas).sum()).collect();
+    let kept: Option<&Kept> = inquest.kept();
+    let left = |site: usize| kept.is_some_and(|kept| kept.iter().any(|sites| sites[site]));
+    let of = |(index, site): (usize, &rhumb_federation::ViewSite)| -> Verdict {
+        let name = &site.site.name;
+        if chosen.contains(name) {
+            return Verdict { delta_micros: Some(0), ..verdict(name, VerdictKind::Chosen, None) };
+        }
+        let at = |reason: Option<Reason>| {
+            let reason = reason.map(|r| Reason { site: Some(name.clone()), ..r });
+            verdict(name, VerdictKind::Refused, reason)
+        };
+        if let Some(fact) = inquest.fact(index) {
+            return at(Some(fact));
+        }
+        let mut complete = true;
+        if left(index) {
+            let aim = Aim { force: Some(index), totals: Some(&totals), any: false, nodes: Some(NODES) };
+            let forced = search::search(inquest.base, aim);
+            if let Some(solution) = &forced.solution {
+                let delta = delta(plan, &solution.terms);
+                let total = Some(delta.total_micros);
+                return Verdict { delta_micros: total, delta: Some(delta), ..verdict(name, VerdictKind::Dearer, None) };
+            }
+            complete = forced.complete;
+        }
+        at(joint(inquest, index, complete))
+    };
+    view.sites.iter().enumerate().map(of).collect()
 }
 
 /// What another plan costs more, by term.
