@@ -18,7 +18,7 @@ const SITES: u32 = 1_000;
 const SIZE: Size = Size { sites: SITES, links: 3_000, accelerators: 100_000 };
 /// Decisions by which the view is partly taken.
 const TAKEN: u32 = 200;
-const TIMES: usize = 15;
+const TIMES: usize = 5;
 
 /// No devices are as near to these users.
 const SERVICE: &str = "{name: latency, class: inference, components: [
@@ -71,7 +71,13 @@ fn main() {
     let submit: Timestamp = "2026-12-01T03:17:00Z".parse().expect("a written instant is one");
     let policy = Policy::default();
     let view = taken(submit, &policy);
+    // a name on the command line keeps the rest out
+    let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     for (kind, order) in refused() {
+        if !wanted(&format!("refusal/{kind}")) {
+            continue;
+        }
         let request = Request::new(&order, submit);
         let decision = place(&view, &request, &policy);
         let Err(reasons) = &decision.outcome else {
@@ -82,11 +88,12 @@ fn main() {
         let changes: Vec<String> =
             decision.would_fit_if.iter().map(|c| format!("{} {} -> {}", c.pointer, c.from, c.to)).collect();
         println!("refusal/{kind}: {} sites={} {changes:?}", named.join(","), decision.sites.len());
+        report(&format!("decide/{kind}"), || drop(black_box(decide(&view, &request, &policy))));
         report(&format!("refusal/{kind}"), || drop(black_box(place(&view, &request, &policy))));
         criterion.bench_function(&format!("refusal/{kind}"), |b| b.iter(|| place(&view, black_box(&request), &policy)));
     }
     let orders = generate::orders(SITES, 200, SEED + 1);
-    for kind in 0..5 {
+    for kind in (0..5).filter(|kind| wanted(&format!("plan/{kind}"))) {
         let mut turn = orders.iter().skip(kind).step_by(5).cycle();
         report(&format!("plan/{kind}"), || {
             let order = turn.next().expect("the orders come round again");

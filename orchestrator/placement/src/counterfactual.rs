@@ -96,7 +96,7 @@ impl<'t> Trial<'t> {
         let mut known: HashMap<usize, Vec<(Option<ModelName>, u32)>> = HashMap::new();
         let mut stands = Vec::new();
         for (index, site) in view.sites.iter().enumerate() {
-            if !stand::open(site, &order.constraints, Relax::default()) {
+            if !stand::open(view, site, &order.constraints, Relax::default()) {
                 continue;
             }
             let known = std::cell::RefCell::new(known.entry(alike.group[index]).or_default());
@@ -162,7 +162,7 @@ impl<'t> Trial<'t> {
 
 #[allow(clippy::needless_pass_by_value)] // callers give names, numbers and texts alike
 fn found(relative: Ratio, pointer: String, from: impl ToString, to: impl ToString, cost_micros: i64) -> Found {
-    Found { relative, change: Change { pointer, from: from.to_string(), to: to.to_string(), cost_micros } }
+    Found { relative, change: Change { pointer, from: from.to_string(), to: to.to_string(), cost_micros, when: None } }
 }
 
 /// |to - from| / from; 1 where there was nothing.

@@ -101,7 +101,9 @@ impl<'q, 'a> Inquest<'q, 'a> {
 
     /// A fact that shuts the site out, of the component that comes nearest to standing there.
     pub fn fact(&self, site: usize) -> Option<Reason> {
-        if let Some(told) = stand::rule(&self.base.view.sites[site], &self.base.request.order.constraints) {
+        if let Some(told) =
+            stand::rule(self.base.view, &self.base.view.sites[site], &self.base.request.order.constraints)
+        {
             let component = self.base.parts.first().map(|p| p.component.name.clone());
             return Some(self.reason(told, site, component, None));
         }
@@ -129,7 +131,7 @@ impl<'q, 'a> Inquest<'q, 'a> {
             self.reason(told, site, name, flow)
         };
         let by_kind = |told: Told| (stage(told.0), of(told, None));
-        if let Some(told) = stand::rule(at, &self.base.request.order.constraints) {
+        if let Some(told) = stand::rule(self.base.view, at, &self.base.request.order.constraints) {
             return Some(by_kind(told));
         }
         if at.whole.is_empty() && at.site.state == SiteState::NeverSeen {

@@ -137,10 +137,10 @@ impl Network {
         Self { edges, scale, leaving, entering, steps, masks: RefCell::default(), trees: RefCell::default() }
     }
 
-    /// The same links but for one.
-    pub fn with(&self, edge: u32, change: impl FnOnce(&mut Edge)) -> Self {
+    /// The same links with changes.
+    pub fn with(&self, change: impl FnOnce(&mut [Edge])) -> Self {
         let mut edges = self.edges.clone();
-        change(&mut edges[edge as usize]);
+        change(&mut edges);
         let mut steps: Vec<u64> = edges.iter().map(|e| e.free).collect();
         steps.sort_unstable();
         steps.dedup();

@@ -19,7 +19,7 @@ use rhumb_model::{
 };
 use std::{
     cell::{OnceCell, RefCell},
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     rc::Rc,
 };
 
@@ -146,8 +146,8 @@ pub(crate) struct Problem<'a> {
 /// What a question supposes that the view does not say.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WhatIf {
-    /// A site has these nodes free.
-    pub nodes: Option<(usize, Rc<[rhumb_federation::FreeNodes]>)>,
+    /// Sites have these nodes free.
+    pub nodes: BTreeMap<usize, Rc<[rhumb_federation::FreeNodes]>>,
     /// A link, by its ordinal, is encrypted.
     pub encrypted: Option<u32>,
     /// A link's figures are fresh.
@@ -293,9 +293,9 @@ impl<'a> Problem<'a> {
     }
 
     pub fn nodes(&self, site: usize) -> &[rhumb_federation::FreeNodes] {
-        match &self.what_if.nodes {
-            Some((at, nodes)) if *at == site => nodes,
-            _ => stand::nodes(&self.view.sites[site], self.relax),
+        match self.what_if.nodes.get(&site) {
+            Some(nodes) => nodes,
+            None => stand::nodes(&self.view.sites[site], self.relax),
         }
     }
 

@@ -226,7 +226,7 @@ fn nowhere(inquest: &Inquest) -> Vec<Reason> {
         // the sites that came furthest say what is really missing: of each kind the first
         let mut furthest: Vec<(u8, Reason)> = Vec::new();
         for (site, at) in problem.view.sites.iter().enumerate() {
-            let told = stand::rule(at, &problem.request.order.constraints)
+            let told = stand::rule(problem.view, at, &problem.request.order.constraints)
                 .or_else(|| inquest.hardware(index, site))
                 .or_else(|| stand::away(at.site.state));
             let Some(told) = told else { continue };

@@ -41,7 +41,7 @@ pub(crate) fn stands<'a>(
 ) -> Vec<Stand<'a>> {
     let mut stands = Vec::new();
     for index in 0..view.sites.len() {
-        if open(&view.sites[index], &request.order.constraints, relax) {
+        if open(view, &view.sites[index], &request.order.constraints, relax) {
             at(
                 view,
                 request,
@@ -56,8 +56,8 @@ pub(crate) fn stands<'a>(
 }
 
 /// Whether the site takes work of the order at all.
-pub(crate) fn open(site: &ViewSite, constraints: &Constraints, relax: Relax) -> bool {
-    forbidden(site, constraints).is_none() && !absent(site, relax)
+pub(crate) fn open(view: &View, site: &ViewSite, constraints: &Constraints, relax: Relax) -> bool {
+    forbidden(view, site, constraints).is_none() && !absent(site, relax)
 }
 
 /// The component's stands at one site, of which `room` says how many replicas each takes.
@@ -180,8 +180,11 @@ fn absent(site: &ViewSite, relax: Relax) -> bool {
 }
 
 /// The first constraint of the order that the site itself breaks.
-fn forbidden(site: &ViewSite, constraints: &Constraints) -> Option<ReasonKind> {
+fn forbidden(view: &View, site: &ViewSite, constraints: &Constraints) -> Option<ReasonKind> {
     let name = &site.site.name;
+    if view.avoid.contains(name) {
+        return Some(ReasonKind::NotAllowed);
+    }
     if constraints.not_sites.contains(name) || (!constraints.sites.is_empty() && !constraints.sites.contains(name)) {
         return Some(ReasonKind::NotAllowed);
     }
@@ -196,9 +199,12 @@ fn forbidden(site: &ViewSite, constraints: &Constraints) -> Option<ReasonKind> {
 pub(crate) type Told = (ReasonKind, String, String);
 
 /// The first constraint of the order that the site itself breaks, in words.
-pub(crate) fn rule(site: &ViewSite, constraints: &Constraints) -> Option<Told> {
-    let kind = forbidden(site, constraints)?;
+pub(crate) fn rule(view: &View, site: &ViewSite, constraints: &Constraints) -> Option<Told> {
+    let kind = forbidden(view, site, constraints)?;
     let name = &site.site.name;
+    if view.avoid.contains(name) {
+        return Some((kind, "another site".to_owned(), format!("{name}, where the order failed a short while ago")));
+    }
     if kind == ReasonKind::NotAllowed {
         let needed = if constraints.not_sites.contains(name) {
             format!("not {}", list(&constraints.not_sites))

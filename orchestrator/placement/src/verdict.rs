@@ -32,7 +32,7 @@ pub(crate) fn all_refused(view: &rhumb_federation::View, decision: &Decision) ->
 }
 
 fn verdict(site: &rhumb_model::SiteName, verdict: VerdictKind, reason: Option<Reason>) -> Verdict {
-    Verdict { site: site.clone(), verdict, delta_micros: None, reason, delta: None }
+    Verdict { site: site.clone(), verdict, delta_micros: None, reason, delta: None, at_least: false }
 }
 
 fn refused(inquest: &Inquest, reasons: &[Reason]) -> Vec<Verdict> {

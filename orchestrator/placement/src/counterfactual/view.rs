@@ -1,5 +1,6 @@
 //! Changes of the federation: what a site holds, what it is, and one link.
 
+mod later;
 mod link;
 mod node;
 
@@ -9,47 +10,52 @@ use crate::{
     network::Network,
     problem::{Problem, Relax},
     room,
-    stand::{self, Stand},
+    stand,
 };
+use jiff::Timestamp;
 use rhumb_federation::{FreeNodes, View};
 use rhumb_model::{ModelName, state::SiteState};
+use std::collections::BTreeMap;
 
 pub(super) fn changes(trial: &Trial, all: &mut Vec<Found>) {
     node::changes(trial, all);
     link::changes(trial, all);
     all.extend(state(trial));
+    all.extend(later::change(trial));
 }
 
 /// Sites that are tried for one kind of change.
 const SITES: usize = 12;
 
 impl Trial<'_> {
-    /// The base question, where one site has these nodes and takes work.
-    fn with_nodes(&self, site: usize, nodes: &[FreeNodes]) -> Problem<'_> {
+    /// The base question, where sites have these nodes free and take work.
+    fn with_nodes(&self, sites: BTreeMap<usize, Vec<FreeNodes>>) -> Problem<'_> {
         let base = self.base();
-        let at = &base.view.sites[site];
+        let constraints = &self.order().constraints;
         let mut problem = base.variant(self.order(), Relax::default(), |index, component| {
             let mut stands = base.parts[index].stands.clone();
-            let place = stands.partition_point(|s| s.site < site);
-            stands.retain(|s| s.site != site);
-            if stand::rule(at, &self.order().constraints).is_none() {
-                let limit = component.replicas.max.max(1);
-                let room = |model: Option<&ModelName>| room::most(component, model, nodes, limit);
-                let mut here: Vec<Stand> = Vec::new();
-                stand::at(base.view, base.request, component, site, room, &mut here);
-                stands.splice(place..place, here);
+            stands.retain(|s| !sites.contains_key(&s.site));
+            let limit = component.replicas.max.max(1);
+            for (site, nodes) in &sites {
+                let at = &base.view.sites[*site];
+                if stand::rule(base.view, at, constraints).is_none() {
+                    let room = |model: Option<&ModelName>| room::most(component, model, nodes, limit);
+                    stand::at(base.view, base.request, component, *site, room, &mut stands);
+                }
             }
+            stands.sort_by_key(|s| s.site);
             Some(stands)
         });
-        problem.what_if.nodes = Some((site, nodes.into()));
+        problem.what_if.nodes = sites.into_iter().map(|(site, nodes)| (site, nodes.into())).collect();
         problem
     }
 
     /// The total of the cheapest plan on another view.
-    fn on(&self, view: &View) -> Option<i64> {
+    fn on(&self, view: &View, submit: Timestamp) -> Option<i64> {
         let net = Network::new(view);
         let base = self.base();
-        let problem = Problem::new(view, &net, base.request, base.policy, Relax::default()).ok()?;
+        let request = crate::Request { submit, ..base.request };
+        let problem = Problem::new(view, &net, request, base.policy, Relax::default()).ok()?;
         let inquest = Inquest::new(&problem);
         let trial = Trial::new(&inquest);
         self.left.set(self.left.get().checked_sub(1)?);
@@ -62,16 +68,16 @@ fn state(trial: &Trial) -> Option<Found> {
     let view = trial.view();
     let constraints = &trial.order().constraints;
     let away = view.sites.iter().enumerate().filter(|(_, s)| s.site.state != SiteState::Ready);
-    let allowed = away.filter(|(_, s)| stand::rule(s, constraints).is_none() && !s.nodes.is_empty());
+    let allowed = away.filter(|(_, s)| stand::rule(view, s, constraints).is_none() && !s.nodes.is_empty());
     let ways = allowed.take(SITES).filter_map(|(index, s)| {
         let total = if s.site.state == SiteState::Draining {
-            let problem = trial.with_nodes(index, &s.nodes);
+            let problem = trial.with_nodes([(index, s.nodes.clone())].into());
             trial.solve(problem, &trial.inquest.reach, false, |_, s| s.terms.total)
         } else {
             // what is stored there can be read again too
             let mut view = view.clone();
             view.sites[index].site.state = SiteState::Ready;
-            trial.on(&view)
+            trial.on(&view, trial.base().request.submit)
         };
         Some(found(whole(), format!("/sites/{}/state", s.site.name), s.site.state, SiteState::Ready, total?))
     });

@@ -182,13 +182,13 @@ fn proved(trial: &Trial, kind: Kind, bridge: &Bridge) -> Option<Found> {
         }
         Kind::Capacity => {
             let more = bridge.value.checked_sub(base.net.edges[edge as usize].free)?;
-            let net = base.net.with(edge, |e| e.free = bridge.value);
+            let net = base.net.with(|edges| edges[edge as usize].free = bridge.value);
             let total = on(trial, &net, problem)?;
             let to = Bandwidth::from_kbps(link.capacity.kbps().checked_add(more)?);
             Some(found(bridge.share, at("capacity"), link.capacity, to, total))
         }
         Kind::Latency => {
-            let net = base.net.with(edge, |e| e.latency = bridge.value);
+            let net = base.net.with(|edges| edges[edge as usize].latency = bridge.value);
             let total = on(trial, &net, problem)?;
             Some(found(bridge.share, at("latency"), link.latency, Latency::from_micros(bridge.value), total))
         }

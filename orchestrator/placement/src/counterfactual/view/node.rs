@@ -43,7 +43,7 @@ fn reachable(trial: &Trial, part: usize) -> Vec<bool> {
     let constraints = &trial.order().constraints;
     let open = |(index, site): (usize, &ViewSite)| {
         let point = base.site_point(index) as usize;
-        stand::open(site, constraints, Relax::default())
+        stand::open(base.view, site, constraints, Relax::default())
             && tests.iter().all(|t| {
                 let stream = &base.streams[t.stream];
                 stream.demand.is_some() || sieve.passes(stream, t.table[point])
@@ -71,7 +71,7 @@ fn nodes(trial: &Trial, short: &[usize], reachable: &[Vec<bool>]) -> Option<Foun
             let site = &view.sites[*index];
             let more = [((*shape).clone(), n)];
             let nodes = group_nodes(site.nodes.iter().map(|f| (f.shape.clone(), f.count)).chain(more));
-            let problem = trial.with_nodes(*index, &nodes);
+            let problem = trial.with_nodes([(*index, nodes)].into());
             let total = trial.solve(problem, &trial.inquest.reach, false, |_, s| s.terms.total)?;
             let installed: u32 = site.whole.iter().map(|w| w.count).sum();
             let free: u32 = site.nodes.iter().map(|w| w.count).sum();
@@ -137,7 +137,7 @@ fn devices(trial: &Trial, short: &[usize], reachable: &[Vec<bool>]) -> Option<Fo
     }
     ways.sort_by_key(|w| (w.more, w.site));
     let tried = ways.into_iter().take(SITES).filter_map(|w| {
-        let problem = trial.with_nodes(w.site, &w.nodes);
+        let problem = trial.with_nodes([(w.site, w.nodes.clone())].into());
         let total = trial.solve(problem, &trial.inquest.reach, false, |_, s| s.terms.total)?;
         let pointer = format!("/sites/{}/nodes", trial.view().sites[w.site].site.name);
         let from = format!("{} x {} on one node", w.had, w.model);
