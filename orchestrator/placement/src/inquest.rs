@@ -234,7 +234,8 @@ impl<'q, 'a> Inquest<'q, 'a> {
     fn late(&self, part: usize, site: usize) -> Option<Told> {
         let deadline = self.base.deadline.filter(|_| self.base.late.is_none())?;
         let all = self.finish.get_or_init(|| {
-            let sieve = Sieve::new(self.base, &self.reach);
+            // as early as with any path at all: where a rule on paths makes it late, that rule is the reason
+            let sieve = Sieve { problem: self.base, reach: &self.reach, rules: Rules::NONE };
             (0..self.base.parts.len()).map(|part| sieve.finish(part)).collect()
         });
         let finish = all[part][site]?;

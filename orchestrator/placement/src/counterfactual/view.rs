@@ -9,8 +9,7 @@ use crate::{
     inquest::Inquest,
     network::Network,
     problem::{Problem, Relax},
-    room,
-    stand,
+    room, stand,
 };
 use jiff::Timestamp;
 use rhumb_federation::{FreeNodes, View};

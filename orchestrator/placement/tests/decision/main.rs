@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
 
 mod brute;
+mod changes;
 mod examples;
 mod explained;
 mod optimal;
+mod reasons;
 mod rules;
 mod world;

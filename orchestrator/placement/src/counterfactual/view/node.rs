@@ -60,9 +60,11 @@ fn nodes(trial: &Trial, short: &[usize], reachable: &[Vec<bool>]) -> Option<Foun
         .iter()
         .enumerate()
         .filter_map(|(index, site)| {
-            let mut parts = short.iter().zip(reachable).filter(|(_, r)| r[index]).map(|(p, _)| *p);
-            let shape = site.whole.iter().map(|n| &n.shape).max_by_key(|s| (s.free_devices(), s.cpu, s.memory))?;
-            parts.any(|part| takes(trial, part, site, shape)).then_some((index, shape))
+            let parts = short.iter().zip(reachable).filter(|(_, r)| r[index]).map(|(p, _)| *p);
+            let parts: Vec<usize> = parts.collect();
+            let helps = |shape: &&NodeShape| parts.iter().any(|part| takes(trial, *part, site, shape));
+            let shapes = site.whole.iter().map(|n| &n.shape).filter(helps);
+            Some((index, shapes.max_by_key(|s| (s.free_devices(), s.cpu, s.memory))?))
         })
         .take(SITES)
         .collect();
