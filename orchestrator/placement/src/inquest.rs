@@ -137,15 +137,22 @@ impl<'q, 'a> Inquest<'q, 'a> {
         if at.whole.is_empty() && at.site.state == SiteState::NeverSeen {
             return stand::away(at.site.state).map(by_kind);
         }
-        if let Some(told) =
-            self.hardware(part, site).or_else(|| self.dear(part, site)).or_else(|| self.long(part, site))
-        {
+        if let Some(told) = self.hardware(part, site) {
             return Some(by_kind(told));
         }
-        if let Some((flow, told)) = self.path(part, site) {
-            return Some((FARTHEST, of(told, Some(flow))));
-        }
-        stand::away(at.site.state).or_else(|| self.late(part, site)).map(by_kind)
+        let mut facts: Vec<(Told, Option<u32>)> = Vec::new();
+        let plain = |told: Option<Told>| told.map(|told| (told, None));
+        facts.extend(plain(self.dear(part, site)));
+        facts.extend(plain(self.long(part, site)));
+        let (path, alone) = match self.path(part, site) {
+            Some((flow, told, alone)) => (Some((told, Some(flow))), alone),
+            None => (None, true),
+        };
+        facts.extend(path);
+        facts.extend(plain(stand::away(at.site.state)));
+        facts.extend(plain(self.late(part, site)));
+        let rank = if alone && facts.len() == 1 { LAST } else { FARTHEST };
+        facts.into_iter().next().map(|(told, flow)| (rank, of(told, flow)))
     }
 
     fn reason(
@@ -330,12 +337,14 @@ impl<'q, 'a> Inquest<'q, 'a> {
         }
     }
 
-    /// The flow that cannot be had with the component at the site, and the rule on paths that stands in the way.
-    fn path(&self, part: usize, site: usize) -> Option<(u32, Told)> {
+    /// The flow that cannot be had with the component at the site, the rule on paths that stands in the way, and whether
+    /// it is the only one.
+    fn path(&self, part: usize, site: usize) -> Option<(u32, Told, bool)> {
         let failing = self.fails(part, site, Rules::ALL)?;
         let single = SINGLES.iter().filter(|(kind, _)| self.asked(*kind));
         let single =
             single.map(|(kind, rules)| (*kind, *rules)).find(|(_, rules)| self.fails(part, site, *rules).is_none());
+        let alone = single.is_some();
         let (kind, rules, (stream, us)) = match single {
             Some((kind, _)) => (kind, Rules::ALL, failing),
             None => STEPS
@@ -368,7 +377,7 @@ impl<'q, 'a> Inquest<'q, 'a> {
             ReasonKind::Stale => (kind, "fresh figures".to_owned(), format!("no path of links that have them{within}")),
             kind => (kind, format!("a path from {} to {}", flow.from, flow.to), "none".to_owned()),
         };
-        Some((of.flow as u32, told))
+        Some((of.flow as u32, told, alone))
     }
 
     /// What the widest path of a flow with fixed points carries to the site.
@@ -414,4 +423,6 @@ pub(crate) fn stage(kind: ReasonKind) -> u8 {
     }
 }
 
+/// Everything that the site itself says is passed, and more than one thing stands in the way, or but one.
 const FARTHEST: u8 = 4;
+const LAST: u8 = 5;

@@ -3,14 +3,16 @@
 use crate::{
     decision::Decision,
     inquest::Inquest,
+    problem::{Problem, Relax},
     refusal::{self, Question},
     search::{self, Aim},
-    sieve::Kept,
+    sieve,
+    stand::Stand,
 };
 use rhumb_model::{Cost, Plan, Reason, ReasonKind, Verdict, refusal::VerdictKind};
 use std::collections::BTreeSet;
 
-/// Nodes of the search for one site's cheapest plan: beyond them the difference given is the least that was found.
+/// Nodes of the search for one site's cheapest plan; where they do not suffice, the difference is given as a bound.
 const NODES: u64 = 5_000;
 
 /// Sites that no fact shuts out of a refused order, for each of which a search is worth its time. Of any further ones the
@@ -81,36 +83,111 @@ fn joint(inquest: &Inquest, site: usize, complete: bool) -> Option<Reason> {
 fn planned(inquest: &Inquest, plan: &Plan) -> Vec<Verdict> {
     let view = inquest.base.view;
     let chosen: BTreeSet<_> = plan.components.iter().flat_map(|c| &c.assignments).map(|a| &a.site).collect();
-    // a site is no reason for more replicas
-    let totals: Vec<u32> = plan.components.iter().map(|c| c.assignments.iter().map(|a| a.replicas).sum()).collect();
-    let kept: Option<&Kept> = inquest.kept();
-    let left = |site: usize| kept.is_some_and(|kept| kept.iter().any(|sites| sites[site]));
-    let of = |(index, site): (usize, &rhumb_federation::ViewSite)| -> Verdict {
+    let mut open: Vec<usize> = Vec::new();
+    let mut list = Vec::with_capacity(view.sites.len());
+    for (index, site) in view.sites.iter().enumerate() {
         let name = &site.site.name;
-        if chosen.contains(name) {
-            return Verdict { delta_micros: Some(0), ..verdict(name, VerdictKind::Chosen, None) };
-        }
-        let at = |reason: Option<Reason>| {
-            let reason = reason.map(|r| Reason { site: Some(name.clone()), ..r });
-            verdict(name, VerdictKind::Refused, reason)
-        };
-        if let Some(fact) = inquest.fact(index) {
-            return at(Some(fact));
-        }
-        let mut complete = true;
-        if left(index) {
-            let aim = Aim { force: Some(index), totals: Some(&totals), any: false, nodes: Some(NODES) };
-            let forced = search::search(inquest.base, aim);
-            if let Some(solution) = &forced.solution {
-                let delta = delta(plan, &solution.terms);
+        list.push(if chosen.contains(name) {
+            Verdict { delta_micros: Some(0), ..verdict(name, VerdictKind::Chosen, None) }
+        } else {
+            let fact = inquest.fact(index);
+            open.extend(fact.is_none().then_some(index));
+            verdict(name, VerdictKind::Refused, fact)
+        });
+    }
+    // the nearest first, while the nodes last
+    let compute = least_compute(inquest);
+    open.sort_by_key(|site| (compute[*site], *site));
+    let mut dearer = Dearer::new(inquest, plan);
+    for site in open {
+        let name = &view.sites[site].site.name;
+        list[site] = match dearer.at(site) {
+            Answer::Costs(delta) => {
                 let total = Some(delta.total_micros);
-                return Verdict { delta_micros: total, delta: Some(delta), ..verdict(name, VerdictKind::Dearer, None) };
+                Verdict { delta_micros: total, delta: Some(delta), ..verdict(name, VerdictKind::Dearer, None) }
             }
-            complete = forced.complete;
+            Answer::NoPlan { complete } => {
+                let reason = joint(inquest, site, complete).map(|r| Reason { site: Some(name.clone()), ..r });
+                verdict(name, VerdictKind::Refused, reason)
+            }
+            Answer::AtLeast => {
+                let bound = compute[site].and_then(|c| i64::try_from(c).ok()).unwrap_or(0);
+                let more = (bound - plan.cost.total_micros).max(0);
+                Verdict { delta_micros: Some(more), at_least: true, ..verdict(name, VerdictKind::Dearer, None) }
+            }
+        };
+    }
+    list
+}
+
+/// By site: what the compute of any plan that uses it costs at the least, in micro-units.
+fn least_compute(inquest: &Inquest) -> Vec<Option<i128>> {
+    let by_part = sieve::bills(inquest.base);
+    let of = |site: usize| by_part.iter().filter_map(|bills| bills[site]).min();
+    (0..inquest.base.view.sites.len()).map(of).collect()
+}
+
+enum Answer {
+    /// The cheapest plan that uses the site, less the plan chosen.
+    Costs(Cost),
+    NoPlan {
+        complete: bool,
+    },
+    /// Not searched for.
+    AtLeast,
+}
+
+/// Searches for the cheapest plan that uses a site, as long as their nodes last.
+struct Dearer<'d> {
+    plan: &'d Plan,
+    /// The question on the sites that can be in a plan at all.
+    sieved: Option<Problem<'d>>,
+    /// A site is no reason for more replicas.
+    totals: Vec<u32>,
+    left: u64,
+    searches: u32,
+}
+
+/// Searches of more than one stand, at most.
+const FORCED: u32 = 64;
+
+impl<'d> Dearer<'d> {
+    fn new(inquest: &'d Inquest<'d, 'd>, plan: &'d Plan) -> Self {
+        let totals = plan.components.iter().map(|c| c.assignments.iter().map(|a| a.replicas).sum()).collect();
+        let sieved = inquest.relaxed(Relax::default());
+        Self { plan, sieved, totals, left: inquest.base.policy.node_budget, searches: FORCED }
+    }
+
+    fn at(&mut self, site: usize) -> Answer {
+        let Some(problem) = &self.sieved else { return Answer::NoPlan { complete: true } };
+        let stands = |s: &Stand| s.site == site;
+        if !problem.parts.iter().any(|p| p.stands.iter().any(stands)) {
+            return Answer::NoPlan { complete: true };
         }
-        at(joint(inquest, index, complete))
-    };
-    view.sites.iter().enumerate().map(of).collect()
+        let nodes = Some(NODES.min(self.left));
+        let alone = self.totals == [1];
+        if self.left == 0 || (!alone && self.searches == 0) {
+            return Answer::AtLeast;
+        }
+        let totals = Some(self.totals.as_slice());
+        let forced = if alone {
+            let order = problem.request.order;
+            let here = problem.variant(order, Relax::default(), |part, _| {
+                Some(problem.parts[part].stands.iter().filter(|s| stands(s)).cloned().collect())
+            });
+            search::search(&here, Aim { totals, nodes, ..Aim::default() })
+        } else {
+            self.searches -= 1;
+            search::search(problem, Aim { force: Some(site), totals, any: false, nodes })
+        };
+        self.left = self.left.saturating_sub(forced.opened);
+        match &forced.solution {
+            Some(solution) if forced.complete => Answer::Costs(delta(self.plan, &solution.terms)),
+            // what was found may not be the cheapest
+            Some(_) => Answer::AtLeast,
+            None => Answer::NoPlan { complete: forced.complete },
+        }
+    }
 }
 
 /// What another plan costs more, by term.

@@ -6,6 +6,7 @@ mod brute;
 mod changes;
 mod examples;
 mod explained;
+mod federation;
 mod optimal;
 mod reasons;
 mod rules;

@@ -52,7 +52,7 @@ fn read(order: &Value, file: &Value) -> (Order, View) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_site_names_the_first_constraint_without_which_it_would_be_used(file in federation(), spec in order()) {

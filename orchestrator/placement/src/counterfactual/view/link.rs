@@ -3,7 +3,7 @@
 //! Where the ends of a flow do not reach each other, every link that a rule bars is asked whether it would join what is
 //! reached from one end to what reaches the other: two passes over the network for each flow and rule.
 
-use super::super::{Found, Trial, found, inquest, relative, whole};
+use super::super::{Found, Trial, found, inquest, relative, threshold, whole};
 use crate::{
     network::Direction,
     problem::{Place, Problem, Relax},
@@ -60,7 +60,7 @@ fn change(trial: &Trial, kind: Kind) -> Option<Found> {
     let kept = Sieve::new(&problem, &trial.inquest.reach).kept()?;
     let mut bridges = bridges(trial, kind, &kept);
     if bridges.is_empty() && kind == Kind::Capacity {
-        bridges.extend(overfull(trial, relax));
+        bridges.extend(overfull(trial, relax).and_then(|bridge| least(trial, bridge)));
     }
     bridges.sort_by(|a, b| a.share.cmp(&b.share).then(a.edge.cmp(&b.edge)));
     bridges.dedup_by_key(|b| b.edge);
@@ -158,6 +158,22 @@ fn overfull(trial: &Trial, relax: Relax) -> Option<Bridge> {
     let e = &trial.base().net.edges[edge as usize];
     let whole = trial.base().link(edge).capacity.kbps();
     Some(Bridge { edge, share: relative(whole, whole + needed - e.free), value: needed })
+}
+
+/// The least that the link must carry.
+fn least(trial: &Trial, bridge: Bridge) -> Option<Bridge> {
+    let base = trial.base();
+    let free = base.net.edges[bridge.edge as usize].free;
+    let enough = |kbps: u64| {
+        let net = base.net.with(|edges| edges[bridge.edge as usize].free = kbps);
+        let mut problem = base.variant(trial.order(), Relax::default(), |i, _| Some(base.parts[i].stands.clone()));
+        problem.net = &net;
+        let reach = Reach::new(&problem);
+        trial.solve(problem, &reach, true, |_, _| ()).is_some()
+    };
+    let value = threshold::nearest((free, bridge.value), Some(bridge.value), false, 1, enough)?;
+    let whole = base.link(bridge.edge).capacity.kbps();
+    Some(Bridge { share: relative(whole, whole + value - free), value, ..bridge })
 }
 
 /// The change, if placing again with it succeeds.
