@@ -7,9 +7,10 @@
 
 use crate::{
     network::{Direction, Price},
+    part::Part,
     path::{self, Ask},
     pricing::Pricing,
-    problem::{HOUR, Part, Place, Problem, Span, Stream},
+    problem::{HOUR, Place, Problem, Span, Stream},
 };
 use rhumb_model::ratio::Ratio;
 

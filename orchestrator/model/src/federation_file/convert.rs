@@ -1,6 +1,9 @@
 //! From the file's entries to the nouns, and from shapes back to entries.
 
-use super::{DeviceGroupEntry, DeviceKind, FederationFile, NodeEntry, OneOrMany, PartialEntry, PlaceEntry, SiteEntry};
+use super::{
+    DeviceGroupEntry, DeviceKind, FederationFile, NodeEntry, OneOrMany, PartialEntry, PlaceEntry, ReleasedSite,
+    SiteEntry,
+};
 use crate::{
     fit::{DeviceGroup, FreeNodes, NodeShape, group_nodes},
     link::Link,
@@ -99,6 +102,13 @@ impl SiteEntry {
     /// The same nodes with nothing taken.
     pub fn whole(&self, kinds: &Kinds) -> Vec<FreeNodes> {
         shapes(if self.installed.is_empty() { &self.nodes } else { &self.installed }, kinds)
+    }
+}
+
+impl ReleasedSite {
+    /// Equal nodes once, in order of shape.
+    pub fn free(&self, kinds: &Kinds) -> Vec<FreeNodes> {
+        shapes(&self.nodes, kinds)
     }
 }
 

@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
 
 mod brute;
+mod changes;
 mod examples;
 mod explained;
+mod federation;
 mod in_time;
 mod optimal;
+mod reasons;
 mod rules;
 mod scheduler_cases;
 mod world;
