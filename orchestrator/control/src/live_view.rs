@@ -96,8 +96,9 @@ fn ends(holdings: &Holdings, orders: &[OrderRecord]) -> Vec<LiveEnd> {
         let holder = Holder::Order(order.id);
         ended.insert(holder);
         let mut nodes: BTreeMap<_, NodeUse> = BTreeMap::new();
-        let own = holdings.replicas.iter().filter(|h| h.holder == holder);
-        own.for_each(|h| drop(nodes.entry((h.site.clone(), h.node.clone())).or_default()));
+        for own in holdings.replicas.iter().filter(|h| h.holder == holder) {
+            nodes.entry((own.site.clone(), own.node.clone())).or_default();
+        }
         for hold in holdings.replicas.iter().filter(|h| !ended.contains(&h.holder)) {
             if let Some(used) = nodes.get_mut(&(hold.site.clone(), hold.node.clone())) {
                 take(used, hold);

@@ -7,8 +7,8 @@ use crate::{
 use jiff::Timestamp;
 use petgraph::graph::DiGraph;
 use rhumb_model::{
-    Calendar, DocumentError, FederationFile, Jurisdiction, Link, LinkId, ModelName, Node, NodeName, OrderName, PointName,
-    Site, SiteName,
+    Calendar, DocumentError, FederationFile, Jurisdiction, Link, LinkId, ModelName, Node, NodeName, OrderName,
+    PointName, Site, SiteName,
     federation_file::{DeviceKind, LinkEntry, SiteEntry},
     fit::{FreeNodes, NodeShape, NodeUse, group_nodes},
     money::{Amount, Currency},

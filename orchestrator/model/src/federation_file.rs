@@ -77,7 +77,7 @@ pub struct ReleasedSite {
 pub struct ReleasedLink {
     /// Of the directed link.
     pub id: LinkId,
-    /// All that is free on it then.
+    /// All that nobody holds for good then; what is booked for a time counts beside it.
     pub capacity: Bandwidth,
 }
 

@@ -218,7 +218,7 @@ impl<'p, 'a> Compute<'p, 'a> {
         for bill in &self.bills {
             let (paid, scale) = bill.meter.whole(begin, bill.hours.to_integer())?;
             // either end is off by less than a nanosecond, which costs less than a micro-unit at any price below
-            let price = i128::try_from(bill.price.to_integer()).ok().filter(|p| *p < 1 << 40)?;
+            let price = Some(bill.price.to_integer()).filter(|p| *p < 1 << 40)?;
             sum += paid.checked_mul(price)? / scale / HOUR - 1;
         }
         Some(sum)

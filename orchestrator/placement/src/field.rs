@@ -262,7 +262,7 @@ fn moved(problem: &Problem, volume: u64, divide: u32) -> u64 {
 }
 
 fn weighed(units: i64, weight: u64) -> i64 {
-    let product = (units as u64 as u128) * u128::from(weight);
+    let product = u128::from(units as u64) * u128::from(weight);
     i64::try_from(product >> SHIFT).unwrap_or(NEVER).min(NEVER)
 }
 

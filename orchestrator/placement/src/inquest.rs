@@ -41,7 +41,6 @@ pub(crate) struct Inquest<'q, 'a> {
     standing: OnceCell<Vec<Vec<bool>>>,
     bills: OnceCell<Vec<Vec<Option<i128>>>>,
     finish: OnceCell<Vec<Vec<Option<Ratio>>>>,
-    kept: OnceCell<Option<Kept>>,
     /// Thresholds that a reason and a change both speak of, once they are known.
     pub latencies: RefCell<BTreeMap<usize, Option<Latency>>>,
     pub budget: OnceCell<Option<Amount>>,
@@ -92,7 +91,6 @@ impl<'q, 'a> Inquest<'q, 'a> {
             standing: OnceCell::new(),
             bills: OnceCell::new(),
             finish: OnceCell::new(),
-            kept: OnceCell::new(),
             latencies: RefCell::default(),
             budget: OnceCell::new(),
             deadline: OnceCell::new(),
@@ -107,11 +105,6 @@ impl<'q, 'a> Inquest<'q, 'a> {
 
     pub fn alike(&self) -> &Alike {
         self.alike.get_or_init(|| Alike::new(self.base.view))
-    }
-
-    /// Sites that the base question's sieve keeps; `None`: it proves that there is no plan.
-    pub fn kept(&self) -> Option<&Kept> {
-        self.kept.get_or_init(|| Sieve::new(self.base, &self.reach).kept()).as_ref()
     }
 
     /// A fact that shuts the site out, of the component that comes nearest to standing there.

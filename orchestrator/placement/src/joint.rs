@@ -168,7 +168,6 @@ impl<'j, 's, 'a> Joint<'j, 's, 'a> {
         let links = chosen().map(|c| c.edges.len()).sum::<usize>() + self.links_left[index];
         let score = &known.score;
         match (self.settling.compute.sites(), links).cmp(&(score.sites, score.links)) {
-            std::cmp::Ordering::Less => false,
             std::cmp::Ordering::Greater => true,
             // of one placement: by paths, then by the earlier start
             std::cmp::Ordering::Equal if *self.settling.placed == known.placed => {
@@ -182,7 +181,7 @@ impl<'j, 's, 'a> Joint<'j, 's, 'a> {
                     }
                 }
             }
-            std::cmp::Ordering::Equal => false,
+            std::cmp::Ordering::Less | std::cmp::Ordering::Equal => false,
         }
     }
 

@@ -39,6 +39,9 @@ pub(crate) struct Part<'a> {
     pub spread_site: bool,
 }
 
+/// Stands, what their models' kinds are, and the room of each.
+type Ground<'a> = (Rc<[Stand<'a>]>, Rc<[Kind]>, Rc<[Cell<u32>]>);
+
 /// A room that nobody has asked for yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -55,8 +58,8 @@ impl<'a> Part<'a> {
     where
         'a: 'b,
     {
-        let standing = (Rc::clone(&self.stands) as Rc<[Stand<'b>]>, Rc::clone(&self.kinds), Rc::clone(&self.rooms));
-        Part::of(self.view, request, self.relax, index, standing)
+        let stands: Rc<[Stand<'b>]> = Rc::<[Stand<'a>]>::clone(&self.stands);
+        Part::of(self.view, request, self.relax, index, (stands, Rc::clone(&self.kinds), Rc::clone(&self.rooms)))
     }
 
     fn of(
@@ -64,7 +67,7 @@ impl<'a> Part<'a> {
         request: Request<'a>,
         relax: Relax,
         index: usize,
-        (stands, kinds, rooms): (Rc<[Stand<'a>]>, Rc<[Kind]>, Rc<[Cell<u32>]>),
+        (stands, kinds, rooms): Ground<'a>,
     ) -> Self {
         let component = &request.order.components[index];
         let demand = demand_of(request.order, index);

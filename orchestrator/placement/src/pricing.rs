@@ -69,7 +69,7 @@ impl<'p, 'a> Pricing<'p, 'a> {
             if bears && start.latest < i128::from(inbound) {
                 continue;
             }
-            let paid = (stand.least as u64 as u128) * u128::from(start.paid);
+            let paid = u128::from(stand.least as u64) * u128::from(start.paid);
             let shifted = paid >> (SHIFT + PRICE_FINE.ilog2() - GRAINS.ilog2());
             let cost = i64::try_from(shifted).unwrap_or(NEVER).saturating_add(time).min(NEVER);
             best = Some(best.map_or(cost, |b: i64| b.min(cost)));

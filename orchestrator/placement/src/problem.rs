@@ -14,9 +14,7 @@ use crate::{
 };
 use num_traits::CheckedDiv;
 use rhumb_federation::{FreeNodes, View, ViewLink};
-use rhumb_model::{
-    Order, Reason, ReasonKind, money::Amount, ratio::Ratio,
-};
+use rhumb_model::{Order, Reason, ReasonKind, money::Amount, ratio::Ratio};
 use std::{
     cell::{OnceCell, RefCell},
     collections::{BTreeMap, HashMap},
@@ -193,9 +191,8 @@ impl<'a> Problem<'a> {
     pub fn relaxed(&self, relax: Relax) -> Problem<'_> {
         let stands = |r: Relax| (r.capacity, r.draining, r.stale);
         let same = stands(relax) == stands(self.relax);
-        self.variant(self.request.order, relax, |request, i| match same {
-            true => self.parts[i].again(request, i),
-            false => Part::new(self.view, self.net, request, relax, i),
+        self.variant(self.request.order, relax, |request, i| {
+            if same { self.parts[i].again(request, i) } else { Part::new(self.view, self.net, request, relax, i) }
         })
     }
 

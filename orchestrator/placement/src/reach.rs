@@ -49,6 +49,9 @@ const OLD: u8 = 4;
 /// A question: marks that bar a link, class of free capacity, roots, walk.
 type Key = (u8, u64, Rc<[u32]>, Direction);
 
+/// The same without a class.
+type WideKey = (u8, Rc<[u32]>, Direction);
+
 /// Tables of one network under one order's rules, each worked out once.
 pub(crate) struct Reach<'n> {
     net: &'n Network,
@@ -57,7 +60,7 @@ pub(crate) struct Reach<'n> {
     /// Marks that some link bears.
     borne: u8,
     quickest: RefCell<HashMap<Key, Rc<[u64]>>>,
-    widest: RefCell<HashMap<(u8, Rc<[u32]>, Direction), Rc<[u64]>>>,
+    widest: RefCell<HashMap<WideKey, Rc<[u64]>>>,
     scratch: OnceCell<RefCell<Heap>>,
 }
 

@@ -114,11 +114,14 @@ fn devices(trial: &Trial, index: usize, a: &Accelerators, at: &str, all: &mut Ve
         order.components[index].need.accelerators.as_mut()
     }
     let scope = Scope::Component(index);
-    let edit =
-        |change: &dyn Fn(&mut Accelerators)| trial.total(scope, |o| of(o, index).into_iter().for_each(|a| change(a)));
+    let edit = |change: &dyn Fn(&mut Accelerators)| trial.total(scope, |o| of(o, index).into_iter().for_each(change));
     let need = &trial.order().components[index].need;
     if let Some(count) = a.count.filter(|n| *n > 1) {
-        let set = |order: &mut Order, n: u64| of(order, index).into_iter().for_each(|a| a.count = Some(n as u32));
+        let set = |order: &mut Order, n: u64| {
+            if let Some(a) = of(order, index) {
+                a.count = Some(n as u32);
+            }
+        };
         let models: BTreeSet<&ModelName> = trial.view().devices.keys().collect();
         let models = models.into_iter().filter(|m| a.models.is_empty() || a.models.contains(*m));
         let largest =
@@ -130,16 +133,20 @@ fn devices(trial: &Trial, index: usize, a: &Accelerators, at: &str, all: &mut Ve
     }
     if let Some(share) = a.share {
         let set = |order: &mut Order, n: u64| {
-            of(order, index).into_iter().for_each(|a| a.share = Some(Share::from_thousandths(n)));
+            if let Some(a) = of(order, index) {
+                a.share = Some(Share::from_thousandths(n));
+            }
         };
-        let now = u64::from(share.thousandths());
+        let now = share.thousandths();
         if let Some((n, total)) = number(trial, scope, (now, 1, 1), None, set) {
             all.push(found(relative(now, n), format!("{at}/share"), share, Share::from_thousandths(n), total));
         }
     }
     if let Some(memory) = a.memory {
         let set = |order: &mut Order, v: u64| {
-            of(order, index).into_iter().for_each(|a| a.memory = Some(Bytes::from_bytes(v)));
+            if let Some(a) = of(order, index) {
+                a.memory = Some(Bytes::from_bytes(v));
+            }
         };
         let now = memory.bytes();
         let groups = nodes(trial).flat_map(|n| &n.shape.groups).map(|g| g.memory.bytes());

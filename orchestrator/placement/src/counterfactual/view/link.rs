@@ -60,7 +60,7 @@ fn change(trial: &Trial, kind: Kind) -> Option<Found> {
     let kept = Sieve::new(&problem, &trial.inquest.reach).kept()?;
     let mut bridges = bridges(trial, kind, &kept);
     if bridges.is_empty() && kind == Kind::Capacity {
-        bridges.extend(overfull(trial, relax).and_then(|bridge| least(trial, bridge)));
+        bridges.extend(overfull(trial, relax).and_then(|bridge| least(trial, &bridge)));
     }
     bridges.sort_by(|a, b| a.share.cmp(&b.share).then(a.edge.cmp(&b.edge)));
     bridges.dedup_by_key(|b| b.edge);
@@ -161,7 +161,7 @@ fn overfull(trial: &Trial, relax: Relax) -> Option<Bridge> {
 }
 
 /// The least that the link must carry.
-fn least(trial: &Trial, bridge: Bridge) -> Option<Bridge> {
+fn least(trial: &Trial, bridge: &Bridge) -> Option<Bridge> {
     let base = trial.base();
     let free = base.net.edges[bridge.edge as usize].free;
     let enough = |kbps: u64| {
@@ -173,7 +173,7 @@ fn least(trial: &Trial, bridge: Bridge) -> Option<Bridge> {
     };
     let value = threshold::nearest((free, bridge.value), Some(bridge.value), false, 1, enough)?;
     let whole = base.link(bridge.edge).capacity.kbps();
-    Some(Bridge { share: relative(whole, whole + value - free), value, ..bridge })
+    Some(Bridge { edge: bridge.edge, share: relative(whole, whole + value - free), value })
 }
 
 /// The change, if placing again with it succeeds.
@@ -191,9 +191,10 @@ fn proved(trial: &Trial, kind: Kind, bridge: &Bridge) -> Option<Found> {
                 (link.stale, link.encrypted) = (link.stale && !fresh, link.encrypted || !fresh);
             });
             let total = on(trial, &net, problem)?;
-            Some(match fresh {
-                true => found(bridge.share, at("stale"), true, false, total),
-                false => found(bridge.share, at("encrypted"), false, true, total),
+            Some(if fresh {
+                found(bridge.share, at("stale"), true, false, total)
+            } else {
+                found(bridge.share, at("encrypted"), false, true, total)
             })
         }
         Kind::Capacity => {

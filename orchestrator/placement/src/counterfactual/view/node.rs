@@ -11,13 +11,16 @@ use rhumb_model::{
     fit::{self, NodeShape, group_nodes},
     order::{Accelerators, Component, Interconnect},
 };
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 /// Nodes that are added to one site, at most.
 const MORE: u32 = 4;
 
 pub(super) fn changes(trial: &Trial, all: &mut Vec<Found>) {
-    let short: Vec<usize> = (0..trial.base().parts.len()).filter(|p| needs_room(trial, *p)).collect();
+    let short = short(trial);
     if short.is_empty() {
         return;
     }
@@ -26,13 +29,15 @@ pub(super) fn changes(trial: &Trial, all: &mut Vec<Found>) {
     all.extend(devices(trial, &short, &reachable));
 }
 
-/// Whether more of the component could stand if sites held more: there is no plan without.
-fn needs_room(trial: &Trial, part: usize) -> bool {
-    let of = &trial.base().parts[part];
-    let room: u64 = of.all_room();
-    // flows leave it too few sites, or others take them
-    of.fewest <= of.most
-        && (room < u64::from(of.fewest) || trial.inquest.kept().is_none() || trial.base().parts.len() > 1)
+/// Components for which more room could help: those that have too little, or all where they get into each other's way.
+fn short(trial: &Trial) -> Vec<usize> {
+    let parts = &trial.base().parts;
+    if parts.iter().any(|p| p.fewest > p.most) {
+        return Vec::new();
+    }
+    let lacking = |part: &usize| parts[*part].all_room() < u64::from(parts[*part].fewest);
+    let short: Vec<usize> = (0..parts.len()).filter(lacking).collect();
+    if short.is_empty() { (0..parts.len()).collect() } else { short }
 }
 
 /// Sites that the order's rules and the component's flows with fixed points allow, whatever they hold.
@@ -68,12 +73,18 @@ fn nodes(trial: &Trial, short: &[usize], reachable: &[Vec<bool>]) -> Option<Foun
         })
         .take(SITES)
         .collect();
+    // if that many at all of them do not help, fewer at one do not
+    let grown = |(index, shape): &(usize, &NodeShape), n: u32| {
+        let free = view.sites[*index].nodes.iter().map(|f| (f.shape.clone(), f.count));
+        (*index, group_nodes(free.chain([((*shape).clone(), n)])))
+    };
+    let everywhere = candidates.iter().map(|c| grown(c, MORE)).collect();
+    trial.solve(trial.with_nodes(everywhere), &trial.inquest.reach, true, |_, _| ())?;
     for n in 1..=MORE {
-        let ways = candidates.iter().filter_map(|(index, shape)| {
+        let ways = candidates.iter().filter_map(|candidate| {
+            let (index, shape) = candidate;
             let site = &view.sites[*index];
-            let more = [((*shape).clone(), n)];
-            let nodes = group_nodes(site.nodes.iter().map(|f| (f.shape.clone(), f.count)).chain(more));
-            let problem = trial.with_nodes([(*index, nodes)].into());
+            let problem = trial.with_nodes([grown(candidate, n)].into());
             let total = trial.solve(problem, &trial.inquest.reach, false, |_, s| s.terms.total)?;
             let installed: u32 = site.whole.iter().map(|w| w.count).sum();
             let free: u32 = site.nodes.iter().map(|w| w.count).sum();
@@ -115,11 +126,12 @@ fn describe(shape: &NodeShape) -> String {
 }
 
 /// A node to which devices are added: how many, at which site, the model, and the site's nodes then.
+#[derive(Debug, Clone)]
 struct Grown {
     more: u32,
     site: usize,
     model: ModelName,
-    nodes: Vec<FreeNodes>,
+    nodes: Rc<[FreeNodes]>,
     had: u32,
 }
 
@@ -130,16 +142,19 @@ fn devices(trial: &Trial, short: &[usize], reachable: &[Vec<bool>]) -> Option<Fo
         let component = trial.base().parts[*part].component;
         let Some(asked) = &component.need.accelerators else { continue };
         let Some(count) = asked.count.filter(|_| asked.mig.is_none()) else { continue };
-        let sites = trial.view().sites.iter().enumerate().filter(|(index, _)| reachable[*index]);
-        for (index, site) in sites {
-            let grown =
-                models(component, site).flatten().filter_map(|model| grown(component, asked, count, model, site));
-            ways.extend(grown.map(|g| Grown { site: index, ..g }));
+        // sites that hold the same lack the same
+        let mut known: BTreeMap<usize, Vec<Grown>> = BTreeMap::new();
+        for index in (0..reachable.len()).filter(|index| reachable[*index]) {
+            let here = known.entry(trial.inquest.alike().group[index]).or_insert_with(|| {
+                let site = &trial.view().sites[index];
+                models(component, site).flatten().filter_map(|m| grown(component, asked, count, m, site)).collect()
+            });
+            ways.extend(here.iter().map(|g| Grown { site: index, ..g.clone() }));
         }
     }
     ways.sort_by_key(|w| (w.more, w.site));
     let tried = ways.into_iter().take(SITES).filter_map(|w| {
-        let problem = trial.with_nodes([(w.site, w.nodes.clone())].into());
+        let problem = trial.with_nodes([(w.site, w.nodes.to_vec())].into());
         let total = trial.solve(problem, &trial.inquest.reach, false, |_, s| s.terms.total)?;
         let pointer = format!("/sites/{}/nodes", trial.view().sites[w.site].site.name);
         let from = format!("{} x {} on one node", w.had, w.model);
@@ -177,6 +192,6 @@ fn grown(component: &Component, asked: &Accelerators, count: u32, model: &ModelN
         ..NodeShape::new(shape.groups, shape.cpu, shape.memory)
     };
     let rest = site.nodes.iter().map(|n| (n.shape.clone(), n.count - u32::from(std::ptr::eq(n, best))));
-    let nodes = group_nodes(rest.chain([(shape, 1)]));
+    let nodes = group_nodes(rest.chain([(shape, 1)])).into();
     Some(Grown { more, site: 0, model: model.clone(), nodes, had })
 }
