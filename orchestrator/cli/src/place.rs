@@ -56,6 +56,7 @@ pub fn main(args: &PlaceArgs, output: Output) -> Result<Exit, CliError> {
     let policy = policy(args.policy.as_deref())?;
     let orders = args.orders.iter().map(|path| files::order(path)).collect::<Result<Vec<_>, _>>()?;
     let submit = instant(args.at, &file);
+    let view = view.after(submit);
     let requests: Vec<_> = orders.iter().map(|order| Request::new(order, submit)).collect();
     let begun = Instant::now();
     let (mut value, placed) = if let [request] = &requests[..] {

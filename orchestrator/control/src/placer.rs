@@ -61,6 +61,7 @@ impl<S: Store> Desk<S> {
         self.roll().replace_orders(&orders);
         count(&orders);
         let ids: BTreeSet<OrderId> = orders.iter().map(|o| o.id).collect();
+        let mut sight = Some(Sight::new(&holdings, nodes, points, &orders));
         faults.retain(|id, _| ids.contains(id));
         let (mut waiting, mut reserved, mut begun) = (Vec::new(), Vec::new(), Vec::new());
         for order in orders {
@@ -81,7 +82,6 @@ impl<S: Store> Desk<S> {
             self.mind(id, done, faults).await;
         }
         waiting.sort_by_key(|o| (std::cmp::Reverse(o.document.terms.priority.unwrap_or(50)), o.id));
-        let mut sight = Some(Sight::new(&holdings, nodes, points));
         for order in waiting {
             if self.inner.stop.is_cancelled() {
                 return Ok(());

@@ -2,12 +2,13 @@
 
 use crate::{
     figures::{DecisionFigure, FigureBook},
-    view::{View, ViewDataset, ViewLink, ViewPoint, ViewRegion, ViewSite},
+    view::{Release, View, ViewDataset, ViewLink, ViewPoint, ViewRegion, ViewSite},
 };
 use jiff::Timestamp;
 use petgraph::graph::DiGraph;
 use rhumb_model::{
-    Calendar, DocumentError, FederationFile, Jurisdiction, Link, LinkId, ModelName, Node, PointName, Site, SiteName,
+    Calendar, DocumentError, FederationFile, Jurisdiction, Link, LinkId, ModelName, Node, NodeName, OrderName,
+    PointName, Site, SiteName,
     federation_file::{DeviceKind, LinkEntry, SiteEntry},
     fit::{FreeNodes, NodeShape, NodeUse, group_nodes},
     money::{Amount, Currency},
@@ -69,6 +70,21 @@ pub struct Live {
     pub booked: BTreeMap<LinkId, Calendar>,
     /// Where data is now; a dataset that is missing is where the base has it.
     pub datasets: BTreeMap<DatasetName, ViewDataset>,
+    /// Orders that are known to end, in any order.
+    pub ends: Vec<LiveEnd>,
+    /// Sites that the order to be decided on is kept from.
+    pub avoid: BTreeSet<SiteName>,
+}
+
+/// An order that ends, and what is taken then where it holds something.
+#[derive(Debug, Clone)]
+pub struct LiveEnd {
+    pub at: Timestamp,
+    pub order: OrderName,
+    /// By site and node: what others still use then.
+    pub nodes: BTreeMap<(SiteName, NodeName), NodeUse>,
+    /// By link: what nobody holds for good then. What is booked in slots ends with them, whatever becomes of its order.
+    pub free: BTreeMap<LinkId, Bandwidth>,
 }
 
 #[derive(Debug, Clone)]
@@ -84,6 +100,43 @@ pub struct LiveSite {
 pub struct LiveNode {
     pub node: Arc<Node>,
     pub used: NodeUse,
+}
+
+impl Live {
+    /// What is free at each site and link as orders end one after the other.
+    fn releases(&self) -> Vec<Release> {
+        let mut ends: Vec<&LiveEnd> = self.ends.iter().collect();
+        ends.sort_by(|a, b| (a.at, &a.order).cmp(&(b.at, &b.order)));
+        let mut used: BTreeMap<&(SiteName, NodeName), &NodeUse> = BTreeMap::new();
+        let mut releases = Vec::with_capacity(ends.len());
+        for end in ends {
+            used.extend(&end.nodes);
+            let touched: BTreeSet<&SiteName> = end.nodes.keys().map(|(site, _)| site).collect();
+            let free = |name: &SiteName| {
+                let site = self.sites.get(name)?;
+                let now = |n: &LiveNode| {
+                    let key = (name.clone(), n.node.name.clone());
+                    NodeShape::of(&n.node, used.get(&key).copied().unwrap_or(&n.used))
+                };
+                Some((name.clone(), group_nodes(site.nodes.iter().map(|n| (now(n), 1)))))
+            };
+            let sites = touched.into_iter().filter_map(free).collect();
+            releases.push(Release { at: end.at, order: end.order.clone(), sites, links: end.free.clone() });
+        }
+        releases
+    }
+}
+
+fn releases(file: &FederationFile) -> Vec<Release> {
+    let release = |r: &rhumb_model::federation_file::ReleaseEntry| Release {
+        at: r.at,
+        order: r.order.clone(),
+        sites: r.sites.iter().map(|s| (s.name.clone(), s.free(&file.devices))).collect(),
+        links: r.links.iter().map(|l| (l.id.clone(), l.capacity)).collect(),
+    };
+    let mut releases: Vec<Release> = file.releases.iter().map(release).collect();
+    releases.sort_by(|a, b| (a.at, &a.order).cmp(&(b.at, &b.order)));
+    releases
 }
 
 impl Base {
@@ -205,6 +258,8 @@ impl Base {
             links,
             datasets: self.datasets.clone(),
             regions: self.regions.clone(),
+            releases: Vec::new(),
+            avoid: BTreeSet::new(),
         }
     }
 }
@@ -255,7 +310,12 @@ impl View {
             stale: base.stale,
             estimated: false,
         };
-        Ok(base.view(0, sites.collect(), link_now))
+        let mut view = base.view(0, sites.collect(), link_now);
+        view.releases = releases(file);
+        Ok(match file.at {
+            Some(at) => view.after(at),
+            None => view,
+        })
     }
 
     /// Live: delays are those measured. A link that has not been measured yet is stale; one that touches an opaque transit
@@ -290,6 +350,8 @@ impl View {
             }
         };
         let mut view = base.view(generation, sites.collect(), link_now);
+        view.releases = live.releases();
+        view.avoid.clone_from(&live.avoid);
         for (name, dataset) in &live.datasets {
             view.datasets.insert(name.clone(), dataset.clone());
         }

@@ -1,12 +1,16 @@
 //! A view as a federation file on which the same decision can be made again.
 
-use crate::view::{FreeNodes, View, ViewLink, ViewPoint, ViewSite};
+use crate::view::{FreeNodes, Release, View, ViewLink, ViewPoint, ViewSite};
 use jiff::Timestamp;
 use petgraph::visit::EdgeRef;
 use rhumb_model::{
     FederationFile, LinkId, PointName,
-    federation_file::{BookedEntry, DatasetEntry, LinkEntry, NodeEntry, RegionEntry, SiteEntry, TransitEntry},
+    federation_file::{
+        BookedEntry, DatasetEntry, LinkEntry, NodeEntry, RegionEntry, ReleaseEntry, ReleasedLink, ReleasedSite,
+        SiteEntry, TransitEntry,
+    },
     ratio::Decimal,
+    state::SiteState,
 };
 use std::collections::BTreeMap;
 
@@ -31,7 +35,15 @@ pub fn export(view: &View, at: Timestamp) -> FederationFile {
             .iter()
             .map(|(name, r)| RegionEntry { name: name.clone(), at: r.at.clone(), access: r.access })
             .collect(),
+        releases: view.releases.iter().map(|r| release_entry(view, r)).collect(),
     }
+}
+
+fn release_entry(view: &View, release: &Release) -> ReleaseEntry {
+    let nodes = |nodes: &[FreeNodes]| nodes.iter().map(|n| NodeEntry::of_shape(n, &view.devices)).collect();
+    let sites = release.sites.iter().map(|(name, free)| ReleasedSite { name: name.clone(), nodes: nodes(free) });
+    let links = release.links.iter().map(|(id, open)| ReleasedLink { id: id.clone(), capacity: *open });
+    ReleaseEntry { at: release.at, order: release.order.clone(), sites: sites.collect(), links: links.collect() }
 }
 
 fn site_entry(view: &View, s: &ViewSite) -> SiteEntry {
@@ -47,7 +59,11 @@ fn site_entry(view: &View, s: &ViewSite) -> SiteEntry {
         prices: s.site.prices.clone(),
         nodes: entries(&s.nodes),
         installed: if s.nodes == s.whole { Vec::new() } else { entries(&s.whole) },
-        state: s.site.state,
+        // a file is for every order: a site that this one is kept from takes no work
+        state: match s.site.state {
+            SiteState::Ready if view.avoid.contains(&s.site.name) => SiteState::Draining,
+            state => state,
+        },
         age: s.age,
     }
 }

@@ -1,8 +1,9 @@
 //! The immutable picture, and what can be looked up in it.
 
+use jiff::Timestamp;
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
 use rhumb_model::{
-    Amount, Calendar, Jurisdiction, Label, Link, LinkId, ModelName, PointName, Site, SiteName, Slots,
+    Amount, Calendar, Jurisdiction, Label, Link, LinkId, ModelName, OrderName, PointName, Site, SiteName, Slots,
     federation_file::DeviceKind,
     money::{Currency, UnknownCurrency},
     name::{DatasetName, RegionName, SrlgName},
@@ -33,6 +34,21 @@ pub struct View {
     pub links: BTreeMap<LinkId, EdgeIndex>,
     pub datasets: BTreeMap<DatasetName, ViewDataset>,
     pub regions: BTreeMap<RegionName, ViewRegion>,
+    /// What ends later, in order of time.
+    pub releases: Vec<Release>,
+    /// Sites that this order is kept from, for what went wrong there.
+    pub avoid: BTreeSet<SiteName>,
+}
+
+/// An order that ends, and what is free from then on where it held something, if nothing new is placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    pub at: Timestamp,
+    pub order: OrderName,
+    /// All that is free at the sites then.
+    pub sites: BTreeMap<SiteName, Vec<FreeNodes>>,
+    /// All that nobody holds for good on the directed links then; what is booked for a time counts beside it.
+    pub links: BTreeMap<LinkId, Bandwidth>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -140,6 +156,25 @@ impl View {
             }
             view
         })
+    }
+
+    /// The view when everything that ends up to `at` has ended.
+    #[must_use]
+    pub fn after(mut self, at: Timestamp) -> Self {
+        let past = self.releases.partition_point(|r| r.at <= at);
+        for release in self.releases.drain(..past).collect::<Vec<_>>() {
+            for (name, nodes) in release.sites {
+                if let Ok(index) = self.sites.binary_search_by(|s| s.site.name.cmp(&name)) {
+                    self.sites[index].nodes = nodes;
+                }
+            }
+            for (id, open) in release.links {
+                if let Some(link) = self.links.get(&id).and_then(|edge| self.graph.edge_weight_mut(*edge)) {
+                    link.free = open.min(link.capacity).saturating_sub(link.calendar.highest());
+                }
+            }
+        }
+        self
     }
 
     /// Index into `sites`.

@@ -168,7 +168,9 @@ mod tests {
         let stretches = calendar.stretches();
         assert_eq!(stretches.len(), 4);
         let mut again = Calendar::default();
-        stretches.into_iter().for_each(|(slots, rate)| again.book(slots, rate));
+        for (slots, rate) in stretches {
+            again.book(slots, rate);
+        }
         assert_eq!(again, calendar);
     }
 }

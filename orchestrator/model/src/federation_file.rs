@@ -12,7 +12,8 @@ use crate::{
     document::{self, DocumentError, Form},
     money::{Amount, Currency},
     name::{
-        DatasetName, Jurisdiction, Label, LinkId, ModelName, PointName, ProviderName, RegionName, SiteName, SrlgName,
+        DatasetName, Jurisdiction, Label, LinkId, ModelName, OrderName, PointName, ProviderName, RegionName, SiteName,
+        SrlgName,
     },
     order::Precision,
     price::PriceBook,
@@ -49,6 +50,38 @@ pub struct FederationFile {
     pub datasets: Vec<DatasetEntry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionEntry>,
+    /// Written by an export: what will be free when orders end. Those up to `at` count as ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub releases: Vec<ReleaseEntry>,
+}
+
+/// An order that ends, and what is free from then on where it held something, if nothing new is placed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseEntry {
+    pub at: Timestamp,
+    pub order: OrderName,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<ReleasedSite>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<ReleasedLink>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleasedSite {
+    pub name: SiteName,
+    /// All that is free at the site then.
+    pub nodes: Vec<NodeEntry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleasedLink {
+    /// Of the directed link.
+    pub id: LinkId,
+    /// All that nobody holds for good then; what is booked for a time counts beside it.
+    pub capacity: Bandwidth,
 }
 
 /// A device's memory and its relative rate by precision.

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Free capacity of one node. Equal shapes compare equal, so that they can be grouped with a count.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeShape {
     /// Sorted; islands, NUMA nodes and PCIe switches are numbered by what they hold, not as the node numbers them.
     pub groups: Vec<DeviceGroup>,
@@ -33,7 +33,7 @@ pub struct NodeShape {
 }
 
 /// Healthy devices of one node that share model, island, PCIe switch and NUMA node.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceGroup {
     pub model: ModelName,
     /// Of one device.
@@ -54,7 +54,7 @@ pub struct DeviceGroup {
 }
 
 /// Equal nodes, once.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FreeNodes {
     pub shape: NodeShape,
     pub count: u32,

@@ -54,12 +54,16 @@ pub struct Reason {
 /// The smallest single change of one kind that would have made the order fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// JSON pointer into the order (`/components/0/...`) or the federation (`/sites/NAME/...`, `/links/ID/...`).
+    /// JSON pointer into the order (`/components/0/...`) or the federation (`/sites/NAME/...`, `/links/ID/...`); `/at` is the
+    /// instant of the decision.
     pub pointer: String,
     pub from: String,
     pub to: String,
     /// Total of the plan after the change.
     pub cost_micros: i64,
+    /// What brings the change about by itself, such as `order nightly ends`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,4 +94,12 @@ pub struct Verdict {
     /// The difference by term, where the site is dearer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<crate::plan::Cost>,
+    /// `delta_micros` is a bound: the site costs at least so much more. Of sites that a search of this size does not reach.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub at_least: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature serde asks for
+fn is_false(b: &bool) -> bool {
+    !b
 }

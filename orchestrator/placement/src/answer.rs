@@ -52,7 +52,7 @@ pub(crate) fn instant(problem: &Problem, since: &Ratio) -> Option<Timestamp> {
 }
 
 fn components(problem: &Problem, solution: &Solution) -> Vec<PlacedComponent> {
-    let assigned = |part: &crate::problem::Part, list: &[(usize, u32)]| {
+    let assigned = |part: &crate::part::Part, list: &[(usize, u32)]| {
         let mut assignments: Vec<SiteAssignment> = list
             .iter()
             .map(|(s, replicas)| SiteAssignment {

@@ -110,6 +110,7 @@ fn components(found: &mut Found, plan: &Plan, request: &Request, view: &View) {
                 None => found.add("sites", format!("{name}: {} is unknown", a.site)),
                 Some(s) => {
                     allowed(found, order, s);
+                    found.check(!view.avoid.contains(&a.site), "sites", || format!("{} is to be avoided", a.site));
                     device(found, view, component, s, a);
                 }
             }

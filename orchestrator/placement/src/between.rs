@@ -43,8 +43,7 @@ pub fn path_between(
         return Err(reason(ReasonKind::NoPath, format!("{from} to {to}"), "no such point".into()));
     };
     let net = Network::new(view);
-    let fresh: Vec<bool> =
-        net.edges.iter().map(|e| view.graph.raw_edges().get(e.index).is_some_and(|e| !e.weight.stale)).collect();
+    let fresh: Vec<bool> = net.edges.iter().map(|e| !e.stale).collect();
     let price = if gigabytes > 0 { Price::Volume } else { Price::Rate };
     let roots = [root.index() as u32];
     let search = |allowed: &[bool], kbps: u64, bound: Option<Latency>| {
@@ -72,8 +71,11 @@ pub fn path_between(
         }
         return Err(reason(ReasonKind::NoPath, format!("{from} to {to}"), "not connected".into()));
     };
-    let links =
-        route.edges.iter().filter_map(|e| view.graph.raw_edges().get(net.edges[*e as usize].index)).map(|e| &e.weight);
+    let links = route
+        .edges
+        .iter()
+        .filter_map(|e| view.graph.raw_edges().get(net.edges[*e as usize].index as usize))
+        .map(|e| &e.weight);
     let zero = Ratio::from_integer(0);
     let per_gb = links.clone().fold(zero, |sum, l| sum + l.per_gb_micros);
     let per_mbps_hour = links.clone().fold(zero, |sum, l| sum + l.per_mbps_hour_micros);

@@ -1,26 +1,31 @@
 //! What would make a refused order fit: the smallest single change of each kind, each proved by placing again.
+//!
+//! A threshold is guessed from the sieve's tables (the quickest path of the nearest site, the widest link of the best)
+//! and proved by one placement; only where flows or components get into each other's way is it halved for.
 
+mod flow;
 mod order;
+mod terms;
+mod threshold;
 mod view;
 
 use crate::{
-    network::Network,
-    policy::{Policy, Request},
+    inquest::{self, Inquest},
+    part::Part,
     problem::{Problem, Relax},
-    search,
+    reach::Reach,
+    search::{self, Aim},
     settle::Solution,
 };
-use rhumb_federation::View;
 use rhumb_model::{Change, Order, ratio::Ratio};
 use std::cell::Cell;
 
 /// Changes of the order or of the federation, smallest relative change first.
-pub(crate) fn changes(view: &View, request: &Request, policy: &Policy) -> Vec<Change> {
-    let policy = Policy { node_budget: policy.node_budget.min(NODES), ..policy.clone() };
-    let net = Network::new(view);
-    let trial = Trial { view, net: &net, request: *request, policy: &policy, left: Cell::new(policy.counterfactuals) };
+pub(crate) fn changes(inquest: &Inquest) -> Vec<Change> {
+    let trial = Trial::new(inquest);
     let mut found = Vec::new();
     order::changes(&trial, &mut found);
+    terms::changes(&trial, &mut found);
     view::changes(&trial, &mut found);
     found.sort_by(|a, b| (a.relative.cmp(&b.relative)).then_with(|| a.change.pointer.cmp(&b.change.pointer)));
     found.into_iter().map(|f| f.change).collect()
@@ -36,71 +41,105 @@ struct Found {
     change: Change,
 }
 
-/// Places changed orders and views, as often as the policy allows.
-struct Trial<'a> {
-    view: &'a View,
-    net: &'a Network,
-    request: Request<'a>,
-    policy: &'a Policy,
+/// Places changed orders, as often as the policy allows.
+pub(crate) struct Trial<'t> {
+    inquest: &'t Inquest<'t, 't>,
     left: Cell<u32>,
 }
 
-impl Trial<'_> {
-    fn order(&self) -> &Order {
-        self.request.order
+/// What an edit of the order touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Flows and terms: every component stands where it did.
+    Flows,
+    /// One component's need or replicas.
+    Component(usize),
+    /// Which sites may be used.
+    Sites,
+    /// Also which links.
+    Jurisdictions,
+}
+
+impl<'t> Trial<'t> {
+    pub fn new(inquest: &'t Inquest<'t, 't>) -> Self {
+        Self { inquest, left: Cell::new(inquest.base.policy.counterfactuals) }
     }
 
-    /// The total of the cheapest plan for a changed order, if there is one.
-    fn of_order(&self, order: &Order) -> Option<i64> {
-        self.solve(self.view, self.net, order, Relax::default(), |_, s| s.terms.total)
+    fn base(&self) -> &'t Problem<'t> {
+        self.inquest.base
     }
 
-    fn of_view(&self, view: &View) -> Option<i64> {
-        self.solve(view, &Network::new(view), self.request.order, Relax::default(), |_, s| s.terms.total)
+    fn order(&self) -> &'t Order {
+        self.base().request.order
     }
 
+    fn view(&self) -> &'t rhumb_federation::View {
+        self.base().view
+    }
+
+    /// The question as an edited order asks it.
+    fn variant<'b>(&'b self, order: &'b Order, scope: Scope) -> Problem<'b> {
+        let base = self.base();
+        base.variant(order, Relax::default(), |request, index| match scope {
+            Scope::Flows => base.parts[index].again(request, index),
+            Scope::Component(edited) if edited != index => base.parts[index].again(request, index),
+            _ => {
+                let part = Part::new(base.view, base.net, request, Relax::default(), index);
+                part.fill(&self.inquest.alike().group);
+                part
+            }
+        })
+    }
+
+    /// Reads the cheapest plan of a problem, or with `any` some plan, if there is one.
     fn solve<T>(
         &self,
-        view: &View,
-        net: &Network,
-        order: &Order,
-        relax: Relax,
+        problem: Problem,
+        reach: &Reach,
+        any: bool,
         read: impl FnOnce(&Problem, &Solution) -> T,
     ) -> Option<T> {
         self.left.set(self.left.get().checked_sub(1)?);
-        let request = Request { order, ..self.request };
-        let problem = Problem::new(view, net, request, self.policy, relax).ok()?;
-        let outcome = search::search(&problem, search::Aim::default());
+        let problem = inquest::sieved(problem, reach)?;
+        let outcome = search::search(&problem, Aim { any, nodes: Some(NODES), ..Aim::default() });
         outcome.solution.as_ref().map(|s| read(&problem, s))
     }
 
-    /// The order with one edit, if it fits then.
-    fn edit(&self, edit: impl FnOnce(&mut Order)) -> Option<i64> {
-        let mut order = self.order().clone();
-        edit(&mut order);
-        self.of_order(&order)
+    fn read<T>(
+        &self,
+        order: &Order,
+        scope: Scope,
+        any: bool,
+        read: impl FnOnce(&Problem, &Solution) -> T,
+    ) -> Option<T> {
+        let problem = self.variant(order, scope);
+        if scope == Scope::Jurisdictions {
+            let reach = Reach::new(&problem);
+            return self.solve(problem, &reach, any, read);
+        }
+        self.solve(problem, &self.inquest.reach, any, read)
     }
 
-    /// The value nearest to `now` for which the edited order fits, between `now` (which does not) and `far`, with its
-    /// total. `near_enough` ends the halving.
-    fn nearest(&self, now: u64, far: u64, near_enough: u64, edit: impl Fn(&mut Order, u64)) -> Option<(u64, i64)> {
-        let fits = |value: u64| self.edit(|order| edit(order, value));
-        let (mut bad, mut good) = (now, far);
-        let mut total = fits(far)?;
-        while bad.abs_diff(good) > near_enough.max(1) {
-            let middle = bad.min(good) + bad.abs_diff(good) / 2;
-            match fits(middle) {
-                Some(t) => (good, total) = (middle, t),
-                None => bad = middle,
-            }
-        }
-        Some((good, total))
+    fn edited(&self, edit: impl FnOnce(&mut Order)) -> Order {
+        let mut order = self.order().clone();
+        edit(&mut order);
+        order
+    }
+
+    /// Whether the order fits with one edit.
+    fn fits(&self, scope: Scope, edit: impl FnOnce(&mut Order)) -> bool {
+        self.read(&self.edited(edit), scope, true, |_, _| ()).is_some()
+    }
+
+    /// The total of the cheapest plan with one edit, if the order fits then.
+    fn total(&self, scope: Scope, edit: impl FnOnce(&mut Order)) -> Option<i64> {
+        self.read(&self.edited(edit), scope, false, |_, s| s.terms.total)
     }
 }
 
 #[allow(clippy::needless_pass_by_value)] // callers give names, numbers and texts alike
 fn found(relative: Ratio, pointer: String, from: impl ToString, to: impl ToString, cost_micros: i64) -> Found {
-    Found { relative, change: Change { pointer, from: from.to_string(), to: to.to_string(), cost_micros } }
+    Found { relative, change: Change { pointer, from: from.to_string(), to: to.to_string(), cost_micros, when: None } }
 }
 
 /// |to - from| / from; 1 where there was nothing.

@@ -4,10 +4,11 @@ use crate::{
     answer,
     booking::{self, Booking, bookings},
     counterfactual,
+    inquest::Inquest,
     network::Network,
     policy::{Policy, Request},
     problem::{Problem, Relax},
-    refusal::{self, Question, Relaxed},
+    refusal::{self, Question},
     room::{self, Mix},
     search, verdict,
 };
@@ -112,8 +113,8 @@ pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &
     if let Some(plan) = answer::plan(&problem, &outcome) {
         return answer(Ok(plan), stats);
     }
-    let relaxed = Relaxed::new(&problem);
-    let question = Question { base: &problem, relaxed: &relaxed, force: None };
+    let inquest = Inquest::new(&problem);
+    let question = Question { inquest: &inquest, force: None };
     answer(Err(refusal::reasons(&question, outcome.complete)), stats)
 }
 
@@ -138,16 +139,28 @@ pub(crate) fn explain_in_time(
         Err(_) => own_time(view, request, &decision),
     };
     match own {
-        Some(own) => explain_on(&own, &Network::new(&own), request, policy, decision),
-        None => explain_on(view, net, request, policy, decision),
+        Some(own) => explain_on(&own, view, &Network::new(&own), request, policy, decision),
+        None => explain_on(view, view, net, request, policy, decision),
     }
 }
 
-fn explain_on(view: &View, net: &Network, request: &Request, policy: &Policy, decision: Decision) -> Decision {
-    let sites = verdict::verdicts(view, net, request, policy, &decision);
+/// `whole` has what is free at any time, where `view` has what is free in the order's own.
+fn explain_on(
+    view: &View,
+    whole: &View,
+    net: &Network,
+    request: &Request,
+    policy: &Policy,
+    decision: Decision,
+) -> Decision {
+    let Ok(problem) = Problem::new(view, net, *request, policy, Relax::default()) else {
+        return Decision { sites: verdict::all_refused(view, &decision), ..decision };
+    };
+    let inquest = Inquest::of(&problem, whole);
+    let sites = verdict::verdicts(&inquest, &decision);
     let would_fit_if = match &decision.outcome {
         Ok(_) => Vec::new(),
-        Err(_) => counterfactual::changes(view, request, policy),
+        Err(_) => counterfactual::changes(&inquest),
     };
     Decision { sites, would_fit_if, ..decision }
 }

@@ -7,9 +7,10 @@
 
 use crate::{
     network::Direction,
+    part::Part,
     path,
     pricing::Pricing,
-    problem::{HOUR, Part, Place, Problem, Stream},
+    problem::{HOUR, Place, Problem, Stream},
     sketch::Sketch,
 };
 use num_traits::CheckedMul;

@@ -14,7 +14,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 /// Prices here are in micro-units per hour times this, rounded down.
 pub(crate) const PRICE_FINE: i128 = 1 << 10;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Index {
     /// All models that some site sells, in order of name.
     pub models: Vec<ModelName>,

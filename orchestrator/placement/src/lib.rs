@@ -14,6 +14,7 @@
 //! - No float. Costs and times are exact; each term is rounded once.
 //! - A plan never takes more than the view has free, and a bound is never above what it bounds.
 
+mod alike;
 mod answer;
 pub mod audit;
 pub mod batch;
@@ -26,6 +27,7 @@ pub mod decision;
 mod field;
 pub mod generate;
 mod index;
+mod inquest;
 mod joint;
 mod legs;
 mod lost;
@@ -36,17 +38,20 @@ mod near;
 mod network;
 mod option;
 pub mod output;
+mod part;
 mod path;
 pub mod paths;
 pub mod planner;
 pub mod policy;
 mod pricing;
 mod problem;
+mod reach;
 mod refusal;
 mod room;
 mod search;
 mod settle;
 mod several;
+mod sieve;
 mod sketch;
 mod stand;
 mod starts;

@@ -59,11 +59,11 @@ impl Masks {
 }
 
 fn allows(view: &View, edge: &Edge, signature: &Signature) -> bool {
-    let link = &view.graph[EdgeIndex::new(edge.index)];
     let inside = signature.within.as_ref().is_none_or(|within| {
+        let link = &view.graph[EdgeIndex::new(edge.index as usize)];
         let of = |point: u32| &view.graph[petgraph::graph::NodeIndex::new(point as usize)].jurisdiction;
         let point = |p: u32| of(p).as_ref().is_some_and(|j| within.contains(j));
         !link.jurisdictions.is_empty() && link.jurisdictions.is_subset(within) && point(edge.from) && point(edge.to)
     });
-    inside && (signature.stale || !link.stale) && (!signature.encrypted || link.encrypted)
+    inside && (signature.stale || !edge.stale) && (!signature.encrypted || edge.encrypted)
 }

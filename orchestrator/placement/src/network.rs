@@ -29,7 +29,10 @@ pub(crate) struct Edge {
     /// Price per Mbit/s and hour, in micro-units times `Network::scale`.
     pub per_mbps_hour: i64,
     /// Index in the view's graph.
-    pub index: usize,
+    pub index: u32,
+    pub encrypted: bool,
+    /// The figures are too old.
+    pub stale: bool,
 }
 
 /// Points keep the index they have in the view's graph.
@@ -51,7 +54,7 @@ pub(crate) struct Network {
 }
 
 /// Edges by point, each with all that a search asks of it in one place.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Lists {
     first: Vec<u32>,
     edges: Vec<u32>,
@@ -154,7 +157,9 @@ impl Network {
                 latency: link.latency.micros(),
                 per_gb,
                 per_mbps_hour,
-                index: index.index(),
+                index: index.index() as u32,
+                encrypted: link.encrypted,
+                stale: link.stale,
             });
         }
         let points = view.graph.node_count();
@@ -168,6 +173,34 @@ impl Network {
         let trees = RefCell::new(Trees::new(points));
         let (masks, index) = (RefCell::default(), Index::new(view));
         Self { edges, scale, index, leaving, entering, ordinals, steps, slowest, masks, trees }
+    }
+
+    /// The same links with changes: what was worked out of the others is not kept.
+    pub fn with(&self, change: impl FnOnce(&mut [Edge])) -> Self {
+        let mut edges = self.edges.clone();
+        change(&mut edges);
+        let (mut steps, mut slowest) = (self.steps.clone(), self.slowest);
+        let (mut leaving, mut entering) = (self.leaving.clone(), self.entering.clone());
+        for ((ordinal, old), new) in (0..).zip(&self.edges).zip(&edges) {
+            slowest = slowest.max(new.latency);
+            step(&mut steps, old.free, new.free);
+            for lists in [&mut leaving, &mut entering] {
+                let hop = lists.hop(ordinal);
+                (hop.free, hop.latency) = (new.free, new.latency);
+            }
+        }
+        Self {
+            edges,
+            scale: self.scale,
+            index: self.index.clone(),
+            leaving,
+            entering,
+            ordinals: self.ordinals.clone(),
+            steps,
+            slowest,
+            masks: RefCell::default(),
+            trees: RefCell::new(Trees::new(self.points())),
+        }
     }
 
     /// The links that a signature allows, worked out once.
@@ -191,13 +224,7 @@ impl Network {
         for lists in [&mut self.leaving, &mut self.entering] {
             lists.hop(edge).free = kbps;
         }
-        *self.steps.entry(kbps).or_insert(0) += 1;
-        if let Some(count) = self.steps.get_mut(&old) {
-            *count -= 1;
-            if *count == 0 {
-                self.steps.remove(&old);
-            }
-        }
+        step(&mut self.steps, old, kbps);
         self.trees.get_mut().free_changed(edge, old, kbps);
     }
 
@@ -214,6 +241,7 @@ impl Network {
         if std::mem::replace(&mut edge.latency, latency) != latency {
             self.trees.get_mut().latency_changed();
         }
+        (edge.encrypted, edge.stale) = (link.weight.encrypted, link.weight.stale);
         self.masks.get_mut().changed(view, edge, ordinal);
     }
 
@@ -267,6 +295,20 @@ impl Network {
             return Some(0);
         }
         self.steps.range(kbps..).next().map(|(step, _)| *step)
+    }
+}
+
+/// One edge's free capacity is another.
+fn step(steps: &mut BTreeMap<u64, u32>, old: u64, new: u64) {
+    if old == new {
+        return;
+    }
+    *steps.entry(new).or_insert(0) += 1;
+    if let Some(count) = steps.get_mut(&old) {
+        *count -= 1;
+        if *count == 0 {
+            steps.remove(&old);
+        }
     }
 }
 

@@ -4,26 +4,21 @@ use crate::{
     field::Field,
     mask::Mask,
     network::{Direction, Network, Price},
+    part::Part,
     path::{Ask, Tree},
     policy::{Policy, Request},
-    room::{self, Mix},
-    several,
-    stand::{self, Kind, Stand},
+    room::Mix,
+    several, stand,
     starts::Starts,
     streams,
     window::{Meter, Tariff},
 };
 use num_traits::CheckedDiv;
-use rhumb_federation::View;
-use rhumb_model::{
-    Reason, ReasonKind,
-    money::Amount,
-    order::{Component, End, Interconnect, Spread},
-    ratio::Ratio,
-};
+use rhumb_federation::{FreeNodes, View, ViewLink};
+use rhumb_model::{Order, Reason, ReasonKind, money::Amount, ratio::Ratio};
 use std::{
-    cell::{Cell, OnceCell, RefCell},
-    collections::HashMap,
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, HashMap},
     rc::Rc,
     sync::Arc,
 };
@@ -48,70 +43,6 @@ pub(crate) struct Relax {
     pub stale: bool,
     pub draining: bool,
     pub deadline: bool,
-}
-
-/// A component of the order.
-#[derive(Debug, Clone)]
-pub(crate) struct Part<'a> {
-    pub component: &'a Component,
-    /// Fewest and most replicas worth trying.
-    pub fewest: u32,
-    pub most: u32,
-    /// Where it may stand, by site and model; some may turn out to have no room.
-    pub stands: Vec<Stand<'a>>,
-    kinds: Vec<Kind>,
-    rooms: Vec<Cell<u32>>,
-    view: &'a View,
-    relax: Relax,
-    /// Thousandths of requests per second: asked of it by all regions, and served by one replica.
-    pub demand: u64,
-    pub serves: u64,
-    pub one_site: bool,
-    pub spread_site: bool,
-}
-
-/// A room that nobody has asked for yet.
-const UNKNOWN: u32 = u32::MAX;
-
-impl Part<'_> {
-    /// The most replicas that fit a stand when nothing else of the order stands there.
-    pub fn room(&self, stand: usize) -> u32 {
-        let cell = &self.rooms[stand];
-        if cell.get() == UNKNOWN {
-            let Stand { site, model, .. } = self.stands[stand];
-            let nodes = stand::nodes(&self.view.sites[site], self.relax);
-            let limit = self.most.clamp(1, UNKNOWN - 1);
-            let priced = self.price(stand).is_some();
-            cell.set(if priced { room::most(self.component, model, nodes, limit) } else { 0 });
-        }
-        cell.get()
-    }
-
-    /// Whether there is room for a replica anywhere.
-    pub fn stands_somewhere(&self) -> bool {
-        (0..self.stands.len()).any(|stand| self.room(stand) > 0)
-    }
-
-    /// Nanoseconds that the work takes at a stand.
-    pub fn hours(&self, stand: usize) -> Ratio {
-        self.kinds[usize::from(self.stands[stand].kind)].hours
-    }
-
-    pub fn kinds(&self) -> &[Kind] {
-        &self.kinds
-    }
-
-    /// Of one replica, in micro-units per hour at factor 1.
-    pub fn price(&self, stand: usize) -> Option<Ratio> {
-        let Stand { site, model, kind, .. } = self.stands[stand];
-        let model = model.map(|model| (model, &self.kinds[usize::from(kind)]));
-        stand::price(self.view, &self.view.sites[site], &self.component.need, model)
-    }
-
-    /// All replicas stand at one site.
-    pub fn undivided(&self) -> bool {
-        self.most == 1 || self.one_site
-    }
 }
 
 /// One end of a flow.
@@ -204,6 +135,8 @@ pub(crate) struct Problem<'a> {
     allowed: [OnceCell<Mask>; 2],
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
     pub rungs: Vec<u64>,
+    /// Nodes that sites are supposed to have free, whatever the view says.
+    pub supposed: BTreeMap<usize, Rc<[FreeNodes]>>,
 }
 
 /// Rungs of staging, in kbit/s.
@@ -245,7 +178,7 @@ impl<'a> Problem<'a> {
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        let parts = (0..order.components.len()).map(|i| part(view, net, request, relax, i)).collect();
+        let parts = (0..order.components.len()).map(|i| Part::new(view, net, request, relax, i)).collect();
         Ok(Self {
             view,
             net,
@@ -268,34 +201,53 @@ impl<'a> Problem<'a> {
             twos: RefCell::default(),
             allowed: Default::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
+            supposed: BTreeMap::new(),
         })
     }
 
     /// The same question with other constraints left aside.
-    pub fn relaxed(&self, relax: Relax) -> Self {
-        let order = self.request.order;
+    pub fn relaxed(&self, relax: Relax) -> Problem<'_> {
+        let stands = |r: Relax| (r.capacity, r.draining, r.stale);
+        let same = stands(relax) == stands(self.relax);
+        self.variant(self.request.order, relax, |request, i| {
+            if same { self.parts[i].again(request, i) } else { Part::new(self.view, self.net, request, relax, i) }
+        })
+    }
+
+    /// The question that another order asks of the same view, or the same order with other constraints left aside.
+    /// `part` gives its components by index.
+    pub fn variant<'b>(
+        &'b self,
+        order: &'b Order,
+        relax: Relax,
+        part: impl Fn(Request<'b>, usize) -> Part<'b>,
+    ) -> Problem<'b>
+    where
+        'a: 'b,
+    {
         let terms = &order.terms;
         let mut wrong = Vec::new();
-        let stands = |r: Relax| (r.capacity, r.draining, r.stale);
-        let parts = if stands(relax) == stands(self.relax) {
-            self.parts.clone()
-        } else {
-            (0..order.components.len()).map(|i| part(self.view, self.net, self.request, relax, i)).collect()
-        };
+        let request = Request { order, ..self.request };
+        let parts = (0..order.components.len()).map(|i| part(request, i)).collect();
         let money = |amount: Option<Amount>| amount?.micros_in(self.view.currency, &self.view.rates).ok();
         let submit = self.request.submit;
         let since = |t: jiff::Timestamp| Ratio::from_integer(t.as_nanosecond() - submit.as_nanosecond());
-        Self {
+        let per_ns = |micros: Ratio| micros.checked_div(&Ratio::from_integer(HOUR)).unwrap_or(micros);
+        let streams = if relax.flows { Vec::new() } else { streams::streams(self.view, request, relax, &mut wrong) };
+        Problem {
+            view: self.view,
+            net: self.net,
+            request,
+            policy: self.policy,
             relax,
             parts,
-            streams: if relax.flows {
-                Vec::new()
-            } else {
-                streams::streams(self.view, self.request, relax, &mut wrong)
-            },
+            streams,
             deadline: terms.deadline.filter(|_| !relax.deadline).map(since),
+            value: money(terms.value_per_hour).map_or(Ratio::from_integer(0), per_ns),
+            late: money(terms.late_per_hour).map(per_ns),
             budget: money(terms.budget).filter(|_| !relax.budget),
             window: terms.window.as_ref().filter(|_| !relax.window).map(|w| RefCell::new(Tariff::openings(w, submit))),
+            fragmentation: self.fragmentation,
             mix: Mix::new(self.policy),
             starts: OnceCell::new(),
             least: RefCell::default(),
@@ -304,20 +256,38 @@ impl<'a> Problem<'a> {
             twos: RefCell::default(),
             allowed: Default::default(),
             rungs: self.rungs.clone(),
-            ..*self
+            supposed: self.supposed.clone(),
         }
     }
 
-    pub fn link(&self, edge: u32) -> &'a rhumb_federation::ViewLink {
-        &self.view.graph[petgraph::graph::EdgeIndex::new(self.net.edges[edge as usize].index)]
+    /// The same question with stands only at these sites, by part.
+    pub fn at(mut self, kept: &[Vec<bool>]) -> Self {
+        self.parts = self.parts.into_iter().zip(kept).map(|(part, sites)| part.only(|site| sites[site])).collect();
+        self.fields = RefCell::default();
+        self
+    }
+
+    pub fn link(&self, edge: u32) -> &'a ViewLink {
+        &self.view.graph[petgraph::graph::EdgeIndex::new(self.net.edges[edge as usize].index as usize)]
+    }
+
+    pub fn is_encrypted(&self, edge: u32) -> bool {
+        self.policy.overlay_encrypts || self.net.edges[edge as usize].encrypted
+    }
+
+    pub fn is_stale(&self, edge: u32) -> bool {
+        !self.policy.allow_stale && self.net.edges[edge as usize].stale
     }
 
     pub fn site_point(&self, site: usize) -> u32 {
         self.view.sites[site].point.index() as u32
     }
 
-    pub fn nodes(&self, site: usize) -> &'a [rhumb_federation::FreeNodes] {
-        stand::nodes(&self.view.sites[site], self.relax)
+    pub fn nodes(&self, site: usize) -> &[FreeNodes] {
+        match self.supposed.get(&site) {
+            Some(nodes) => nodes,
+            None => stand::nodes(&self.view.sites[site], self.relax),
+        }
     }
 
     /// The price windows of a site.
@@ -389,36 +359,5 @@ pub(crate) fn not_allowed(needed: &str, free: &str) -> Reason {
         site: None,
         needed: needed.to_owned(),
         free: free.to_owned(),
-    }
-}
-
-fn demand_of(order: &rhumb_model::Order, index: usize) -> u64 {
-    let name = &order.components[index].name;
-    let to = |end: &End| matches!(end, End::Component(c) if c == name);
-    order.flows.iter().filter(|f| to(&f.to)).filter_map(|f| f.demand).map(rhumb_model::Demand::millirps).sum()
-}
-
-fn part<'a>(view: &'a View, net: &'a Network, request: Request<'a>, relax: Relax, index: usize) -> Part<'a> {
-    let demand = demand_of(request.order, index);
-    let component = &request.order.components[index];
-    let serves = component.service.as_ref().map_or(0, |s| s.serves.millirps());
-    let served = if serves == 0 { 0 } else { u32::try_from(demand.div_ceil(serves)).unwrap_or(u32::MAX) };
-    let fewest = component.replicas.min.max(served);
-    let most = component.replicas.max;
-    let interconnect = component.need.accelerators.as_ref().map(|a| a.interconnect);
-    let (kinds, stands) = stand::stands(view, &net.index, request, relax, component);
-    Part {
-        component,
-        fewest,
-        most,
-        rooms: vec![Cell::new(UNKNOWN); stands.len()],
-        stands,
-        kinds,
-        view,
-        relax,
-        demand,
-        serves,
-        one_site: matches!(interconnect, Some(Interconnect::Site | Interconnect::Rack | Interconnect::NvlDomain)),
-        spread_site: component.place.spread == Some(Spread::Site),
     }
 }

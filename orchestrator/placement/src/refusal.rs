@@ -4,38 +4,21 @@
 //! single one is enough they are added one by one in precedence, and the first that leaves no plan is the reason.
 
 use crate::{
+    counterfactual::Trial,
+    inquest::{self, Inquest},
     policy::Request,
     problem::{Problem, Relax, not_allowed},
-    search::{self, Aim, Outcome},
+    search::{self, Aim},
+    settle::Solution,
     stand,
     telling::tell,
 };
-use rhumb_federation::View;
 use rhumb_model::{Reason, ReasonKind, state::SiteState};
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
-
-/// A problem and what becomes of it when constraints are left aside, each worked out once.
-pub(crate) struct Relaxed<'q, 'a> {
-    base: &'q Problem<'a>,
-    others: RefCell<BTreeMap<Relax, Rc<Problem<'a>>>>,
-}
-
-impl<'q, 'a> Relaxed<'q, 'a> {
-    pub fn new(base: &'q Problem<'a>) -> Self {
-        Self { base, others: RefCell::default() }
-    }
-
-    fn problem(&self, relax: Relax) -> Rc<Problem<'a>> {
-        let mut others = self.others.borrow_mut();
-        Rc::clone(others.entry(relax).or_insert_with(|| Rc::new(self.base.relaxed(relax))))
-    }
-}
 
 /// One question, asked again with constraints left aside.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'q, 'a> {
-    pub base: &'q Problem<'a>,
-    pub relaxed: &'q Relaxed<'q, 'a>,
+    pub inquest: &'q Inquest<'q, 'a>,
     /// Only plans that use this site; then only the first reason is looked for.
     pub force: Option<usize>,
 }
@@ -59,45 +42,58 @@ const CONSTRAINTS: [(ReasonKind, Left); 10] = [
     (ReasonKind::Deadline, |r| r.deadline = true),
 ];
 
+/// What comes into force one after the other.
+const STEPS: [(ReasonKind, Left); 9] = [
+    (ReasonKind::Budget, |r| r.budget = false),
+    (ReasonKind::PriceWindow, |r| r.window = false),
+    (ReasonKind::NoPath, |r| r.flows = false),
+    (ReasonKind::Jurisdiction, |r| r.path_jurisdiction = false),
+    (ReasonKind::Latency, |r| r.latency = false),
+    (ReasonKind::Bandwidth, |r| r.bandwidth = false),
+    (ReasonKind::Encryption, |r| r.encryption = false),
+    (ReasonKind::Stale, |r| r.stale = false),
+    (ReasonKind::Deadline, |r| r.deadline = false),
+];
+
+const EVERYTHING: Relax = Relax {
+    capacity: false,
+    flows: true,
+    budget: true,
+    window: true,
+    path_jurisdiction: true,
+    latency: true,
+    bandwidth: true,
+    encryption: true,
+    stale: false,
+    draining: false,
+    deadline: true,
+};
+
 impl<'a> Question<'_, 'a> {
-    pub fn order(&self) -> &'a rhumb_model::Order {
-        self.base.request.order
+    pub fn base(&self) -> &Problem<'a> {
+        self.inquest.base
     }
 
-    pub fn view(&self) -> &'a View {
-        self.base.view
-    }
-
-    fn ask(&self, relax: Relax) -> (Rc<Problem<'a>>, Outcome) {
-        let problem = self.relaxed.problem(relax);
+    /// What `read` makes of a plan without the constraints, if there is one.
+    fn ask<T>(&self, relax: Relax, read: impl FnOnce(&Problem, &Solution) -> T) -> Option<T> {
+        let problem = self.inquest.relaxed(relax)?;
         let any = self.force.is_some();
         let outcome = search::search(&problem, Aim { force: self.force, any, nodes: Some(NODES), ..Aim::default() });
-        (problem, outcome)
+        outcome.solution.as_ref().map(|solution| read(&problem, solution))
     }
 
     fn feasible(&self, relax: Relax) -> bool {
-        self.ask(relax).1.solution.is_some()
+        let Some(problem) = self.inquest.relaxed(relax) else { return false };
+        let aim = Aim { force: self.force, any: true, nodes: Some(NODES), ..Aim::default() };
+        search::search(&problem, aim).solution.is_some()
     }
 }
 
 /// The reasons of a question without an answer, earliest in precedence first. `complete`: its search left nothing open.
 pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
-    let all = Relax {
-        capacity: false,
-        flows: true,
-        budget: true,
-        window: true,
-        path_jurisdiction: true,
-        latency: true,
-        bandwidth: true,
-        encryption: true,
-        stale: false,
-        draining: false,
-        deadline: true,
-    };
-    let order = question.order();
+    let order = question.base().request.order;
     if question.force.is_none() {
-        let mut missing = nowhere(question);
+        let mut missing = nowhere(question.inquest);
         if !missing.is_empty() {
             sort(&mut missing);
             return missing;
@@ -110,29 +106,20 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
         if !asked(question, kind) {
             continue;
         }
-        let (problem, outcome) = question.ask(without);
-        if let Some(solution) = &outcome.solution {
-            found.push(tell(question, kind, &problem, solution));
-            if question.force.is_some() {
-                break;
-            }
+        let told = match question.force {
+            None => nearest(question.inquest, kind),
+            Some(_) => None,
+        };
+        let told = told.or_else(|| question.ask(without, |problem, solution| tell(question, kind, problem, solution)));
+        found.extend(told);
+        if question.force.is_some() && !found.is_empty() {
+            break;
         }
     }
     if found.is_empty() {
-        let mut relax = all;
+        let mut relax = EVERYTHING;
         if question.feasible(relax) {
-            let steps: [(ReasonKind, Left); 9] = [
-                (ReasonKind::Budget, |r| r.budget = false),
-                (ReasonKind::PriceWindow, |r| r.window = false),
-                (ReasonKind::NoPath, |r| r.flows = false),
-                (ReasonKind::Jurisdiction, |r| r.path_jurisdiction = false),
-                (ReasonKind::Latency, |r| r.latency = false),
-                (ReasonKind::Bandwidth, |r| r.bandwidth = false),
-                (ReasonKind::Encryption, |r| r.encryption = false),
-                (ReasonKind::Stale, |r| r.stale = false),
-                (ReasonKind::Deadline, |r| r.deadline = false),
-            ];
-            for (kind, add) in steps {
+            for (kind, add) in STEPS {
                 let before = relax;
                 add(&mut relax);
                 if question.feasible(relax) {
@@ -141,8 +128,7 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
                 if kind == ReasonKind::NoPath {
                     found.push(no_path(question));
                 } else {
-                    let (problem, outcome) = question.ask(before);
-                    found.extend(outcome.solution.as_ref().map(|s| tell(question, kind, &problem, s)));
+                    found.extend(question.ask(before, |problem, solution| tell(question, kind, problem, solution)));
                 }
                 break;
             }
@@ -157,7 +143,7 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
             flow: None,
             site: None,
             needed: "a plan".to_owned(),
-            free: format!("none within {} nodes", question.base.policy.node_budget),
+            free: format!("none within {} nodes", question.base().policy.node_budget),
         });
     }
     sort(&mut found);
@@ -169,114 +155,122 @@ pub(crate) fn sort(reasons: &mut Vec<Reason>) {
     reasons.dedup();
 }
 
+/// Where the constraint has a number: how near to it a plan comes, as `would_fit_if` says it too.
+fn nearest(inquest: &Inquest, kind: ReasonKind) -> Option<Reason> {
+    let trial = Trial::new(inquest);
+    let order = inquest.base.request.order;
+    let (flow, needed, free) = match kind {
+        ReasonKind::Latency => {
+            let (flow, least) = (0..order.flows.len()).find_map(|f| Some((f, trial.latency(f)?)))?;
+            let bound = order.flows[flow].max_latency.unwrap_or_default();
+            (Some(flow as u32), bound.to_string(), format!("{least} at the least"))
+        }
+        ReasonKind::Budget => (
+            None,
+            format!("{} at the least", trial.budget()?),
+            order.terms.budget.map_or(String::new(), |b| b.to_string()),
+        ),
+        ReasonKind::Deadline => {
+            let deadline = order.terms.deadline.map_or(String::new(), |d| format!("deadline {d}"));
+            (None, format!("finish by {} at the earliest", trial.deadline()?), deadline)
+        }
+        _ => return None,
+    };
+    Some(Reason { reason: kind, component: None, flow, site: None, needed, free })
+}
+
 /// Whether the order, the view or the policy holds the constraint at all.
 fn asked(question: &Question, kind: ReasonKind) -> bool {
-    let order = question.order();
-    let sites = |test: &dyn Fn(&SiteState) -> bool| question.view().sites.iter().any(|s| test(&s.site.state));
-    let any_link = |test: &dyn Fn(&rhumb_federation::ViewLink) -> bool| question.view().graph.edge_weights().any(test);
+    let order = question.base().request.order;
+    let view = question.base().view;
+    let sites = |test: &dyn Fn(&SiteState) -> bool| view.sites.iter().any(|s| test(&s.site.state));
     match kind {
-        ReasonKind::Jurisdiction => !order.constraints.jurisdictions.is_empty(),
+        ReasonKind::Jurisdiction => !order.constraints.jurisdictions.is_empty() && !order.flows.is_empty(),
         ReasonKind::Budget => order.terms.budget.is_some(),
         ReasonKind::PriceWindow => order.terms.window.is_some(),
         ReasonKind::Latency => order.flows.iter().any(|f| f.max_latency.is_some()),
         ReasonKind::Bandwidth => !order.flows.is_empty(),
         ReasonKind::Encryption => order.constraints.encrypted || order.flows.iter().any(|f| f.encrypted),
         ReasonKind::Deadline => order.terms.deadline.is_some(),
-        ReasonKind::Capacity => question.view().sites.iter().any(|s| s.nodes != s.whole),
-        ReasonKind::Stale => sites(&|s| matches!(s, SiteState::Lost | SiteState::NeverSeen)) || any_link(&|l| l.stale),
+        ReasonKind::Capacity => view.sites.iter().any(|s| s.nodes != s.whole),
+        ReasonKind::Stale => {
+            sites(&|s| matches!(s, SiteState::Lost | SiteState::NeverSeen)) || question.inquest.reach.any_old()
+        }
         ReasonKind::Draining => sites(&|s| *s == SiteState::Draining),
         _ => true,
     }
 }
 
 /// Components that no site takes, or that cannot serve what is asked.
-fn nowhere(question: &Question) -> Vec<Reason> {
+fn nowhere(inquest: &Inquest) -> Vec<Reason> {
     let mut found = Vec::new();
-    let problem = question.base;
-    for part in &problem.parts {
-        let component = part.component;
+    let problem = inquest.base;
+    for (index, part) in problem.parts.iter().enumerate() {
+        let component = Some(part.component.name.clone());
+        let of = |(reason, needed, free): stand::Told, site| Reason {
+            reason,
+            component: component.clone(),
+            flow: None,
+            site,
+            needed,
+            free,
+        };
         if part.fewest > part.most {
-            found.push(Reason {
-                reason: ReasonKind::Capacity,
-                component: Some(component.name.clone()),
-                flow: None,
-                site: None,
-                needed: format!("{} replicas for {}", part.fewest, rhumb_model::Demand::from_millirps(part.demand)),
-                free: format!("{} replicas at most", part.most),
-            });
+            let needed = format!("{} replicas for {}", part.fewest, rhumb_model::Demand::from_millirps(part.demand));
+            found.push(of((ReasonKind::Capacity, needed, format!("{} replicas at most", part.most)), None));
             continue;
         }
         if part.stands_somewhere() {
             continue;
         }
-        let mut refused: Vec<Reason> = (0..question.view().sites.len())
-            .filter_map(|site| stand::why_not(question.view(), problem.request, component, site))
-            .collect();
-        // the sites that came furthest say what is really missing
-        let furthest = refused.iter().map(|r| stage(r.reason)).max().unwrap_or(0);
-        refused.retain(|r| stage(r.reason) == furthest);
-        refused.sort();
-        let mut kinds = Vec::new();
-        refused.retain(|r| {
-            !kinds.contains(&r.reason) && {
-                kinds.push(r.reason);
-                true
+        // the sites that came furthest say what is really missing: of each kind the first
+        let mut furthest: Vec<(u8, Reason)> = Vec::new();
+        for (site, at) in problem.view.sites.iter().enumerate() {
+            let told = stand::rule(problem.view, at, &problem.request.order.constraints)
+                .or_else(|| inquest.hardware(index, site))
+                .or_else(|| stand::away(at));
+            let Some(told) = told else { continue };
+            let stage = inquest::stage(told.0);
+            if furthest.iter().all(|(s, r)| stage > *s || (stage == *s && r.reason != told.0)) {
+                furthest.retain(|(s, _)| *s == stage);
+                furthest.push((stage, of(told, Some(at.site.name.clone()))));
             }
-        });
-        found.extend(refused);
+        }
+        found.extend(furthest.into_iter().map(|(_, reason)| reason));
     }
     found
 }
 
-/// How near to a fit a site's refusal is: its rules, its hardware, its room.
-pub(crate) fn stage(kind: ReasonKind) -> u8 {
-    match kind {
-        ReasonKind::NotAllowed | ReasonKind::Jurisdiction | ReasonKind::Label => 0,
-        ReasonKind::Model => 1,
-        ReasonKind::Precision | ReasonKind::Memory | ReasonKind::Interconnect => 2,
-        ReasonKind::Shape | ReasonKind::Capacity | ReasonKind::Quota => 3,
-        _ => 4,
-    }
-}
-
 /// Each component fits somewhere, but not all replicas of all components do.
 fn together(question: &Question) -> Reason {
-    let short = {
-        let room =
-            |part: &crate::problem::Part| -> u64 { (0..part.stands.len()).map(|s| u64::from(part.room(s))).sum() };
-        let mut parts = question.base.parts.iter();
-        parts.find(|part| room(part) < u64::from(part.fewest)).map(|part| (part, room(part)))
-    };
+    let short = short(question.base());
     let (component, needed, free) = match short {
         Some((part, room)) => {
+            let part = &question.base().parts[part];
             (Some(part.component.name.clone()), format!("{} replicas", part.fewest), format!("room for {room}"))
         }
         None => (None, "all components together".to_owned(), "room for each alone".to_owned()),
     };
-    let site = question.force.map(|s| question.view().sites[s].site.name.clone());
+    let site = question.force.map(|s| question.base().view.sites[s].site.name.clone());
     Reason { reason: ReasonKind::Capacity, component, flow: None, site, needed, free }
+}
+
+/// The first component of which all sites together hold too few, and how many they hold.
+pub(crate) fn short(problem: &Problem) -> Option<(usize, u64)> {
+    let mut rooms = problem.parts.iter().map(|part| (part.all_room(), part.fewest)).enumerate();
+    rooms.find(|(_, (room, fewest))| *room < u64::from(*fewest)).map(|(index, (room, _))| (index, room))
 }
 
 fn no_path(question: &Question) -> Reason {
     let mut reason = not_allowed("a path", "none");
     reason.reason = ReasonKind::NoPath;
-    let relax = Relax {
-        latency: true,
-        bandwidth: true,
-        encryption: true,
-        stale: true,
-        path_jurisdiction: true,
-        budget: true,
-        window: true,
-        deadline: true,
-        ..Relax::default()
-    };
-    let order = question.order();
+    let relax = Relax { flows: false, stale: true, ..EVERYTHING };
+    let base = question.base();
+    let order = base.request.order;
     // the first flow without which there is a plan
     for index in 0..order.flows.len() {
         let mut without = order.clone();
         without.flows.remove(index);
-        let base = question.base;
         let request = Request { order: &without, ..base.request };
         let problem = Problem::new(base.view, base.net, request, base.policy, relax);
         if problem.is_ok_and(|p| {

@@ -1,7 +1,7 @@
 //! Where a component can stand: sites and device models that pass every filter, with room, hours and price of a replica.
 
 use crate::{
-    index::Index,
+    index::{Index, Stall},
     policy::Request,
     problem::{HOUR, Relax},
     room,
@@ -9,7 +9,7 @@ use crate::{
 use num_traits::{CheckedAdd, CheckedDiv, CheckedMul};
 use rhumb_federation::{FreeNodes, View, ViewSite};
 use rhumb_model::{
-    ModelName, Reason, ReasonKind, fit,
+    ModelName, ReasonKind, fit,
     order::{Accelerators, Component, Constraints, Need},
     ratio::Ratio,
     state::SiteState,
@@ -40,71 +40,121 @@ pub(crate) struct Kind {
 /// A day: what a service is planned for when its order does not say.
 const HORIZON: i128 = 24 * HOUR;
 
-/// Stands that pass every filter but the one of their nodes: `room` tells how many replicas they take, if any.
+/// Stands that pass every filter but the one of their nodes: `room` tells how many replicas they take, if any. `None`: how
+/// long the work takes is not known.
 pub(crate) fn stands<'a>(
     view: &'a View,
     index: &'a Index,
     request: Request<'a>,
     relax: Relax,
     component: &'a Component,
-) -> (Vec<Kind>, Vec<Stand<'a>>) {
+) -> Option<(Vec<Kind>, Vec<Stand<'a>>)> {
     let constraints = &request.order.constraints;
-    let bound = !(constraints.sites.is_empty()
+    let bound = !(view.avoid.is_empty()
+        && constraints.sites.is_empty()
         && constraints.not_sites.is_empty()
         && constraints.jurisdictions.is_empty()
         && constraints.labels.is_empty());
-    let need = &component.need;
-    let (mut kinds, mut stands) = (Vec::new(), Vec::new());
-    let mut of_model: Vec<Option<(u16, &'a ModelName, i128, i128)>> = Vec::new();
-    match &need.accelerators {
-        None => {
-            let Some(hours) = hours(view, request, component, None) else { return (kinds, stands) };
-            kinds.push(Kind { hours, devices: Ratio::from_integer(0) });
-        }
-        Some(asked) => {
-            for model in &index.models {
-                let known = (accepts(asked, model) && rate(view, model, asked).is_some())
-                    .then(|| hours(view, request, component, Some(model)).zip(devices(view, asked, model)))
-                    .flatten();
-                of_model.push(known.map(|(hours, devices)| {
-                    kinds.push(Kind { hours, devices });
-                    ((kinds.len() - 1) as u16, model, *devices.numer(), *devices.denom())
-                }));
-            }
-        }
-    }
-    let (cpu, memory) = (need.cpu.milli(), need.memory.bytes());
+    let asked = Asked::new(view, index, request, component)?;
+    let mut stands = Vec::new();
     for (site, lot) in index.sites.iter().enumerate() {
         let most = if relax.capacity { lot.whole } else { lot.free };
-        let Some((per_core, per_gib)) = lot.prices else { continue };
         if absent(lot.state, relax)
-            || most.cpu_milli < cpu
-            || most.memory < memory
-            || (bound && forbidden(&view.sites[site], constraints).is_some())
+            || most.cpu_milli < asked.cpu
+            || most.memory < asked.memory
+            || (bound && forbidden(view, &view.sites[site], constraints).is_some())
         {
             continue;
         }
-        let host = i128::from(per_core) * i128::from(cpu) / 1000 + ((i128::from(per_gib) * i128::from(memory)) >> 30);
-        let Some(asked) = &need.accelerators else {
-            stands.extend(i64::try_from(host).ok().map(|least| Stand { site, model: None, kind: 0, least }));
-            continue;
-        };
-        for stall in index.stalls(site) {
-            let Some((kind, model, numer, denom)) = of_model[usize::from(stall.model)] else { continue };
+        let may = |stall: &Stall, a: &Accelerators| {
             let free = if relax.capacity { stall.whole } else { stall.free };
-            let may = match asked.count {
+            match a.count {
                 // slices stand beside others on a device: how many fit is looked at later
-                _ if asked.mig.is_some() => true,
-                Some(count) if asked.share.is_none() => free >= count,
+                _ if a.mig.is_some() => true,
+                Some(count) if a.share.is_none() => free >= count,
                 _ => free > 0 || (stall.shared && !relax.capacity),
-            };
+            }
+        };
+        asked.at(site, may, &mut stands);
+    }
+    Some((asked.kinds, stands))
+}
+
+/// Stands at one site, whatever it has free and whatever the order forbids.
+pub(crate) fn at<'a>(
+    view: &'a View,
+    index: &'a Index,
+    request: Request<'a>,
+    component: &'a Component,
+    site: usize,
+) -> Vec<Stand<'a>> {
+    let mut stands = Vec::new();
+    if let Some(asked) = Asked::new(view, index, request, component) {
+        asked.at(site, |_, _| true, &mut stands);
+    }
+    stands
+}
+
+/// Whether the site takes work of the order at all.
+pub(crate) fn open(view: &View, site: &ViewSite, constraints: &Constraints, relax: Relax) -> bool {
+    forbidden(view, site, constraints).is_none() && !absent(site.site.state, relax)
+}
+
+/// What a component asks of every site.
+struct Asked<'a> {
+    index: &'a Index,
+    accelerators: Option<&'a Accelerators>,
+    cpu: u64,
+    memory: u64,
+    kinds: Vec<Kind>,
+    /// By model of the index: its kind, and the devices that one replica pays for.
+    models: Vec<Option<(u16, &'a ModelName, i128, i128)>>,
+}
+
+impl<'a> Asked<'a> {
+    fn new(view: &'a View, index: &'a Index, request: Request<'a>, component: &'a Component) -> Option<Self> {
+        let need = &component.need;
+        let (mut kinds, mut models) = (Vec::new(), Vec::new());
+        match &need.accelerators {
+            None => {
+                let hours = hours(view, request, component, None)?;
+                kinds.push(Kind { hours, devices: Ratio::from_integer(0) });
+            }
+            Some(asked) => {
+                for model in &index.models {
+                    let known = (accepts(asked, model) && rate(view, model, asked).is_some())
+                        .then(|| hours(view, request, component, Some(model)).zip(devices(view, asked, model)))
+                        .flatten();
+                    models.push(known.map(|(hours, devices)| {
+                        kinds.push(Kind { hours, devices });
+                        ((kinds.len() - 1) as u16, model, *devices.numer(), *devices.denom())
+                    }));
+                }
+            }
+        }
+        let accelerators = need.accelerators.as_ref();
+        Some(Self { index, accelerators, cpu: need.cpu.milli(), memory: need.memory.bytes(), kinds, models })
+    }
+
+    /// Adds the stands at a site, of models for sale that `may` do.
+    fn at(&self, site: usize, may: impl Fn(&Stall, &Accelerators) -> bool, stands: &mut Vec<Stand<'a>>) {
+        let Some((per_core, per_gib)) = self.index.sites[site].prices else { return };
+        let of = |price: i64, quantity: u64| i128::from(price) * i128::from(quantity);
+        let host = of(per_core, self.cpu) / 1000 + (of(per_gib, self.memory) >> 30);
+        let Some(asked) = self.accelerators else {
+            stands.extend(i64::try_from(host).ok().map(|least| Stand { site, model: None, kind: 0, least }));
+            return;
+        };
+        for stall in self.index.stalls(site) {
+            let Some((kind, model, numer, denom)) = self.models[usize::from(stall.model)] else { continue };
             let least = i128::from(stall.price).checked_mul(numer).map(|p| host + p / denom);
-            if may && let Some(least) = least.and_then(|l| i64::try_from(l).ok()) {
+            if may(stall, asked)
+                && let Some(least) = least.and_then(|l| i64::try_from(l).ok())
+            {
                 stands.push(Stand { site, model: Some(model), kind, least });
             }
         }
     }
-    (kinds, stands)
 }
 
 fn accepts(asked: &Accelerators, model: &ModelName) -> bool {
@@ -185,10 +235,33 @@ fn absent(state: SiteState, relax: Relax) -> bool {
     }
 }
 
-/// Constraints of the order that the site itself breaks.
-fn forbidden(site: &ViewSite, constraints: &Constraints) -> Option<(ReasonKind, String, String)> {
+/// The first constraint of the order that the site itself breaks.
+fn forbidden(view: &View, site: &ViewSite, constraints: &Constraints) -> Option<ReasonKind> {
     let name = &site.site.name;
+    if view.avoid.contains(name) {
+        return Some(ReasonKind::NotAllowed);
+    }
     if constraints.not_sites.contains(name) || (!constraints.sites.is_empty() && !constraints.sites.contains(name)) {
+        return Some(ReasonKind::NotAllowed);
+    }
+    let within = &constraints.jurisdictions;
+    if !within.is_empty() && !site.site.jurisdiction.as_ref().is_some_and(|j| within.contains(j)) {
+        return Some(ReasonKind::Jurisdiction);
+    }
+    (!constraints.labels.is_subset(site.labels())).then_some(ReasonKind::Label)
+}
+
+/// What a reason says: its kind, what was needed and what was free.
+pub(crate) type Told = (ReasonKind, String, String);
+
+/// The first constraint of the order that the site itself breaks, in words.
+pub(crate) fn rule(view: &View, site: &ViewSite, constraints: &Constraints) -> Option<Told> {
+    let kind = forbidden(view, site, constraints)?;
+    let name = &site.site.name;
+    if view.avoid.contains(name) {
+        return Some((kind, "another site".to_owned(), format!("{name}, where the order failed a short while ago")));
+    }
+    if kind == ReasonKind::NotAllowed {
         let needed = if constraints.not_sites.contains(name) {
             format!("not {}", list(&constraints.not_sites))
         } else {
@@ -196,54 +269,32 @@ fn forbidden(site: &ViewSite, constraints: &Constraints) -> Option<(ReasonKind, 
         };
         return Some((ReasonKind::NotAllowed, needed, name.to_string()));
     }
-    let within = &constraints.jurisdictions;
-    if !within.is_empty() && !site.site.jurisdiction.as_ref().is_some_and(|j| within.contains(j)) {
+    if kind == ReasonKind::Jurisdiction {
         let found = site.site.jurisdiction.as_ref().map_or("none stated".to_owned(), ToString::to_string);
-        return Some((ReasonKind::Jurisdiction, list(within), found));
+        return Some((kind, list(&constraints.jurisdictions), found));
     }
-    if !constraints.labels.is_subset(site.labels()) {
-        let found = if site.labels().is_empty() { "none".to_owned() } else { list(site.labels()) };
-        return Some((ReasonKind::Label, list(&constraints.labels), found));
-    }
-    None
+    let found = if site.labels().is_empty() { "none".to_owned() } else { list(site.labels()) };
+    Some((kind, list(&constraints.labels), found))
 }
 
 pub(crate) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Why not one replica of the component can stand at the site: the first reason in precedence. `None`: it can.
-pub(crate) fn why_not(view: &View, request: Request, component: &Component, index: usize) -> Option<Reason> {
-    let site = &view.sites[index];
-    let (reason, needed, free) = forbidden(site, &request.order.constraints)
-        .or_else(|| misfit(view, request, component, site))
-        .or_else(|| match site.site.state {
-            SiteState::Ready => None,
-            SiteState::Draining => {
-                Some((ReasonKind::Draining, "a site that takes work".to_owned(), "draining".to_owned()))
-            }
-            state => {
-                let age = site.age.map_or(String::new(), |age| format!(", last heard of {age} ago"));
-                Some((ReasonKind::Stale, "a site that reports".to_owned(), format!("{state}{age}")))
-            }
-        })?;
-    Some(Reason {
-        reason,
-        component: Some(component.name.clone()),
-        flow: None,
-        site: Some(site.site.name.clone()),
-        needed,
-        free,
-    })
+/// Why the site takes no work of anybody, in words.
+pub(crate) fn away(site: &ViewSite) -> Option<Told> {
+    match site.site.state {
+        SiteState::Ready => None,
+        SiteState::Draining => Some((ReasonKind::Draining, "a site that takes work".to_owned(), "draining".to_owned())),
+        state => {
+            let age = site.age.map_or(String::new(), |age| format!(", last heard of {age} ago"));
+            Some((ReasonKind::Stale, "a site that reports".to_owned(), format!("{state}{age}")))
+        }
+    }
 }
 
 /// The site's hardware can never do it, or its free nodes cannot now.
-fn misfit(
-    view: &View,
-    request: Request,
-    component: &Component,
-    site: &ViewSite,
-) -> Option<(ReasonKind, String, String)> {
+pub(crate) fn misfit(view: &View, request: Request, component: &Component, site: &ViewSite) -> Option<Told> {
     let (free, whole) = (&site.nodes, &site.whole);
     let need = &component.need;
     let Some(asked) = &need.accelerators else {

@@ -23,7 +23,7 @@ pub(crate) fn money(micros: i128, view: &View) -> String {
 
 /// The reason in words, from the plan that there is without the constraint.
 pub(crate) fn tell(question: &Question, kind: ReasonKind, problem: &Problem, solution: &Solution) -> Reason {
-    let order = question.order();
+    let order = question.base().request.order;
     let mut reason = not_allowed("", "");
     reason.reason = kind;
     let mut set = |needed: String, free: String| (reason.needed, reason.free) = (needed, free);
@@ -35,7 +35,7 @@ pub(crate) fn tell(question: &Question, kind: ReasonKind, problem: &Problem, sol
         ReasonKind::Budget => {
             let terms = &solution.terms;
             let bill = i128::from(terms.compute) + i128::from(terms.path) + i128::from(terms.transfer);
-            set(money(bill, question.view()), order.terms.budget.map_or(String::new(), |b| b.to_string()));
+            set(money(bill, question.base().view), order.terms.budget.map_or(String::new(), |b| b.to_string()));
         }
         ReasonKind::PriceWindow => {
             let length = round_half_up((solution.times.finish) / Ratio::from_integer(1000));
@@ -85,11 +85,15 @@ pub(crate) fn tell(question: &Question, kind: ReasonKind, problem: &Problem, sol
                 let links = choice.edges.iter().filter(|e| breaks(**e)).map(|e| &problem.link(*e).id);
                 set(needed, format!("links that are not: {}", stand::list(links)));
             } else if let Some(site) = used(problem, solution)
-                .find(|s| kind == ReasonKind::Stale && question.view().sites[*s].site.state != SiteState::Ready)
+                .find(|s| kind == ReasonKind::Stale && question.base().view.sites[*s].site.state != SiteState::Ready)
             {
                 set(
                     needed,
-                    format!("{} at {}", question.view().sites[site].site.state, question.view().sites[site].site.name),
+                    format!(
+                        "{} at {}",
+                        question.base().view.sites[site].site.state,
+                        question.base().view.sites[site].site.name
+                    ),
                 );
             } else {
                 let flows = solution.legs.iter().find(|(_, c)| !c.edges.is_empty());
@@ -105,7 +109,8 @@ pub(crate) fn tell(question: &Question, kind: ReasonKind, problem: &Problem, sol
                 .flat_map(|(list, part)| list.iter().map(move |(s, n)| (part, &part.stands[*s], *n)));
             let mut shown = None;
             for (part, stand, n) in lacking {
-                let room = crate::room::most(part.component, stand.model, &question.view().sites[stand.site].nodes, n);
+                let room =
+                    crate::room::most(part.component, stand.model, &question.base().view.sites[stand.site].nodes, n);
                 if room < n {
                     shown = Some((part.component.name.clone(), stand.site, n, room));
                     break;
@@ -113,7 +118,7 @@ pub(crate) fn tell(question: &Question, kind: ReasonKind, problem: &Problem, sol
             }
             match shown {
                 Some((name, site, n, room)) => {
-                    let at = &question.view().sites[site].site.name;
+                    let at = &question.base().view.sites[site].site.name;
                     reason.component = Some(name);
                     reason.site = Some(at.clone());
                     reason.needed = format!("{n} replicas at {at}");
@@ -123,8 +128,9 @@ pub(crate) fn tell(question: &Question, kind: ReasonKind, problem: &Problem, sol
             }
         }
         ReasonKind::Draining => {
-            let site = used(problem, solution).find(|s| question.view().sites[*s].site.state == SiteState::Draining);
-            let name = site.map_or(String::new(), |s| question.view().sites[s].site.name.to_string());
+            let site =
+                used(problem, solution).find(|s| question.base().view.sites[*s].site.state == SiteState::Draining);
+            let name = site.map_or(String::new(), |s| question.base().view.sites[s].site.name.to_string());
             set("a site that takes work".to_owned(), format!("{name} is draining"));
         }
         ReasonKind::Deadline => {

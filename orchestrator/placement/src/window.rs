@@ -14,7 +14,7 @@ use std::cell::RefCell;
 pub(crate) const OUTLOOK: i128 = 400 * 24 * HOUR;
 
 /// A price book's factor over time, kept from one decision to the next; known as far as anyone has asked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tariff {
     book: PriceBook,
     /// Instants here count in nanoseconds from this one on.

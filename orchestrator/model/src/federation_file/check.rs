@@ -33,6 +33,7 @@ pub(super) fn check(file: &FederationFile) -> Result<(), DocumentError> {
     c.points();
     c.links();
     c.datasets_and_regions();
+    c.releases();
     c.problems.truncate(MAX_PROBLEMS);
     DocumentError::unless_empty(c.problems)
 }
@@ -240,6 +241,28 @@ impl<'a> Check<'a> {
             self.add_if(far, at, || "there is no such memory slice: use those from 0 that the device has".into());
             let many = slices.idle.values().any(|n| *n > 8);
             self.add_if(many, at, || "so many slices do not stand on one device: name fewer".into());
+        }
+    }
+
+    fn releases(&mut self) {
+        let file = self.file;
+        self.size(file.releases.len(), MAX_NAMED, "/releases");
+        let sites: BTreeSet<_> = file.sites.iter().map(|s| &s.name).collect();
+        let halves = |l: &LinkEntry| [Some(l.id.clone()), back(&l.id).filter(|_| l.both_ways)];
+        let links: BTreeSet<LinkId> = file.links.iter().flat_map(halves).flatten().collect();
+        for (i, release) in file.releases.iter().enumerate() {
+            for (j, site) in release.sites.iter().enumerate() {
+                let at = format!("/releases/{i}/sites/{j}");
+                let reason = || format!("\"{}\" is no site of this file: name one of its sites", site.name);
+                self.add_if(!sites.contains(&site.name), || format!("{at}/name"), reason);
+                for (k, node) in site.nodes.iter().enumerate() {
+                    self.node(node, &format!("{at}/nodes/{k}"));
+                }
+            }
+            for (j, link) in release.links.iter().enumerate() {
+                let reason = || format!("\"{}\" is no link of this file: name one of its links", link.id);
+                self.add_if(!links.contains(&link.id), || format!("/releases/{i}/links/{j}/id"), reason);
+            }
         }
     }
 

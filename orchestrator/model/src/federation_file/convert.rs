@@ -1,8 +1,8 @@
 //! From the file's entries to the nouns, and from shapes back to entries.
 
 use super::{
-    DeviceGroupEntry, DeviceKind, FederationFile, MigEntry, NodeEntry, OneOrMany, PartialEntry, PlaceEntry, SiteEntry,
-    SlicesEntry,
+    DeviceGroupEntry, DeviceKind, FederationFile, MigEntry, NodeEntry, OneOrMany, PartialEntry, PlaceEntry,
+    ReleasedSite, SiteEntry, SlicesEntry,
 };
 use crate::{
     fit::{DeviceGroup, FreeNodes, NodeShape, group_nodes},
@@ -102,6 +102,13 @@ impl SiteEntry {
     /// The same nodes with nothing taken.
     pub fn whole(&self, kinds: &Kinds) -> Vec<FreeNodes> {
         shapes(if self.installed.is_empty() { &self.nodes } else { &self.installed }, kinds)
+    }
+}
+
+impl ReleasedSite {
+    /// Equal nodes once, in order of shape.
+    pub fn free(&self, kinds: &Kinds) -> Vec<FreeNodes> {
+        shapes(&self.nodes, kinds)
     }
 }
 

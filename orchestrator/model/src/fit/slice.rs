@@ -8,7 +8,7 @@
 use crate::{quantity::Bytes, slice::SliceProfile};
 
 /// Slices of one device, and what is free of them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slices {
     /// Cut already, and so it stays: these slices are idle; sorted.
     Cut(Vec<SliceProfile>),

@@ -287,9 +287,10 @@ fn path(
 fn held_in(order: &Order, plan: &Plan) -> Slots {
     let staged = plan.flows.iter().filter(|l| l.volume_bytes > 0).map(booking::micros).max().unwrap_or(0);
     let from = plan.start.checked_sub(SignedDuration::from_micros(staged)).unwrap_or(plan.start);
-    match order.components.iter().any(|c| c.service.is_some()) {
-        true => Slots::from(from),
-        false => Slots::touched(from, plan.finish),
+    if order.components.iter().any(|c| c.service.is_some()) {
+        Slots::from(from)
+    } else {
+        Slots::touched(from, plan.finish)
     }
 }
 

@@ -3,13 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails stops
 
 mod brute;
+mod changes;
 mod devices;
 mod examples;
 mod explained;
+mod federation;
 mod in_time;
 mod optimal;
 mod packing;
 mod planner;
+mod reasons;
 mod rules;
 mod scheduler_cases;
 mod several;

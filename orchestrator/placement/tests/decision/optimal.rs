@@ -215,7 +215,7 @@ pub fn document(o: &OrderSpec) -> Value {
     json!({"name": "o", "class": "training", "components": components, "flows": flows, "terms": terms, "constraints": constraints})
 }
 
-fn policy() -> Policy {
+pub fn policy() -> Policy {
     Policy { staging_max: Bandwidth::from_mbps(5), ..Policy::default() }
 }
 
@@ -371,39 +371,6 @@ proptest! {
         if let Some(plan) = found.plan() {
             prop_assert!(plan.proven_optimal, "{:?}", plan);
             prop_assert_eq!(audit(plan, &request, &view, &policy), vec![]);
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn every_change_that_would_help_does(file in federation(), spec in order()) {
-        let file = FederationFile::read(&file.to_string()).unwrap();
-        let view = View::from_file(&file).unwrap();
-        let document = document(&spec);
-        let order = Order::read(&document.to_string()).unwrap();
-        let submit: Timestamp = SUBMIT.parse().unwrap();
-        let decision = place(&view, &Request::new(&order, submit), &policy());
-        for change in &decision.would_fit_if {
-            // the pointer is made good in the document itself, where it says plainly what to write
-            let mut document = document.clone();
-            let value = match change.pointer.as_str() {
-                p if p.ends_with("/count") || p.contains("/replicas") || p.ends_with("/max_sites") => json!(change.to.parse::<u32>().unwrap()),
-                p if p.ends_with("/models") || p.ends_with("/jurisdictions") => match change.to.as_str() {
-                    "any" => json!([]),
-                    list => json!(list.split(", ").collect::<Vec<_>>()),
-                },
-                p if p.ends_with("/deadline") || p.ends_with("/budget") || p.ends_with("/max_latency") || p.ends_with("/rate") || p.ends_with("/volume") => json!(change.to),
-                p if p.ends_with("/encrypted") || p.ends_with("/copy") => json!(false),
-                _ => continue,
-            };
-            let Some(slot) = document.pointer_mut(&change.pointer) else { continue };
-            *slot = value;
-            let changed = Order::read(&document.to_string()).unwrap();
-            let found = decide(&view, &Request::new(&changed, submit), &policy());
-            prop_assert_eq!(found.plan().map(|p| p.cost.total_micros), Some(change.cost_micros), "{:?}", change);
         }
     }
 }
