@@ -29,8 +29,14 @@ pub fn text(path: &Path, limit: usize) -> Result<String, CliError> {
 /// A file, or the packed one beside it whose name ends in `.gz`; `None` where neither is there.
 pub fn unpacked(path: &Path, limit: usize) -> Result<Option<String>, CliError> {
     let beside = path.with_added_extension("gz");
-    let found = [path, beside.as_path()].into_iter().find(|p| p.exists());
-    found.map(|p| packed_text(p, limit)).transpose()
+    if path.exists() || !beside.exists() {
+        return path.exists().then(|| text(path, limit)).transpose();
+    }
+    if !is_packed(&beside)? {
+        let shown = beside.display();
+        return Err(CliError::Usage(format!("cannot unpack {shown}: it is no gzip file: pack it, or drop its .gz")));
+    }
+    packed_text(&beside, limit).map(Some)
 }
 
 /// Traces and other tables, unpacked.
@@ -48,8 +54,8 @@ pub fn packed_text(path: &Path, limit: usize) -> Result<String, CliError> {
 pub fn packed_bytes(path: &Path, limit: usize) -> Result<Vec<u8>, CliError> {
     let shown = path.display();
     let failed = |e: io::Error| CliError::Usage(format!("cannot read {shown}: {e}"));
-    let mut file = BufReader::new(File::open(path).map_err(failed)?);
-    let packed = file.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]);
+    let file = File::open(path).map_err(failed)?;
+    let packed = is_packed(path)?;
     let reader: Box<dyn Read> = if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
     let mut bytes = Vec::new();
     reader.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
@@ -57,6 +63,13 @@ pub fn packed_bytes(path: &Path, limit: usize) -> Result<Vec<u8>, CliError> {
         return Err(CliError::Usage(format!("{shown} has more than {limit} bytes unpacked: use a smaller file")));
     }
     Ok(bytes)
+}
+
+/// Whether the file begins as gzip does.
+fn is_packed(path: &Path) -> Result<bool, CliError> {
+    let failed = |e: io::Error| CliError::Usage(format!("cannot read {}: {e}", path.display()));
+    let mut file = BufReader::new(File::open(path).map_err(failed)?);
+    Ok(file.fill_buf().map_err(failed)?.starts_with(&[0x1f, 0x8b]))
 }
 
 /// An order document as text; the server reads it.

@@ -171,6 +171,15 @@ impl<S: Store> Desk<S> {
                 }
             }
         }
+        // decided offline as anywhere; the relays of the overlay carry one path a leg
+        for (i, flow) in order.flows.iter().enumerate() {
+            for (key, asked) in [("protected", flow.protected), ("split", flow.split)] {
+                if asked {
+                    let reason = "no route provider of this orchestrator carries a flow on several paths: remove it";
+                    problem(format!("/flows/{i}/{key}"), reason.to_owned());
+                }
+            }
+        }
         let constraints = &order.constraints;
         for (key, names) in [("sites", &constraints.sites), ("not_sites", &constraints.not_sites)] {
             for name in names.iter().filter(|n| !self.inner.base.is_site(n)) {
