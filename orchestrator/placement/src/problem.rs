@@ -90,6 +90,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// What each path of a leg must carry at the least: of several, one may carry next to nothing.
+    pub fn on_one_path(&self, kbps: u64) -> u64 {
+        if self.split { kbps.min(1) } else { kbps }
+    }
+
     pub fn price(&self) -> Price {
         match (self.span, self.kbps) {
             (Span::Run, None) => Price::Free,
@@ -332,9 +337,7 @@ impl<'a> Problem<'a> {
 
     /// What a stream at `kbps` asks of links. `None`: no link carries that rate.
     pub fn ask(&self, stream: &Stream, kbps: u64, walk: Direction) -> Option<Ask<'_>> {
-        // one of several paths may carry next to nothing
-        let kbps = if stream.split { kbps.min(1) } else { kbps };
-        let kbps = if self.relax.bandwidth { 0 } else { self.net.class(kbps)? };
+        let kbps = if self.relax.bandwidth { 0 } else { self.net.class(stream.on_one_path(kbps))? };
         Some(Ask { allowed: &self.mask(stream.encrypted).allowed, kbps, price: stream.price(), walk })
     }
 

@@ -109,7 +109,7 @@ impl<'n> Reach<'n> {
 
     /// Microseconds that a stream at `kbps` takes from every point to the nearest of `roots`, walking so.
     pub fn quickest(&self, stream: &Stream, rules: Rules, kbps: u64, roots: &Rc<[u32]>, walk: Direction) -> Rc<[u64]> {
-        let class = if rules.bandwidth { self.net.class(kbps).unwrap_or(FAR) } else { 0 };
+        let class = if rules.bandwidth { self.net.class(stream.on_one_path(kbps)).unwrap_or(FAR) } else { 0 };
         let key = (self.barred(stream, rules), class, Rc::clone(roots), walk);
         if let Some(known) = self.quickest.borrow().get(&key) {
             return Rc::clone(known);
@@ -183,7 +183,7 @@ impl<'n> Reach<'n> {
 
     /// Of each of `points`, microseconds to the nearest other of them.
     pub fn nearest_other(&self, stream: &Stream, rules: Rules, kbps: u64, points: &[u32], walk: Direction) -> Vec<u64> {
-        let class = if rules.bandwidth { self.net.class(kbps).unwrap_or(FAR) } else { 0 };
+        let class = if rules.bandwidth { self.net.class(stream.on_one_path(kbps)).unwrap_or(FAR) } else { 0 };
         let barred = self.barred(stream, rules);
         // each point is reached from its two nearest roots: of a root, the second is another
         let none = (FAR, u32::MAX);
