@@ -125,7 +125,7 @@ impl ViewLink {
 
     /// What is free in all of these slots.
     pub fn free_in(&self, slots: Slots) -> Bandwidth {
-        if self.calendar.is_empty() { self.free } else { self.open().saturating_sub(self.calendar.peak(slots)) }
+        if self.calendar.is_within(slots) { self.free } else { self.open().saturating_sub(self.calendar.peak(slots)) }
     }
 
     /// Books `rate` in these slots, or for good. `None`: it is not free, and nothing is changed.
@@ -150,7 +150,7 @@ impl View {
         let differs = |l: &ViewLink| l.free_in(slots) != l.free;
         self.graph.edge_weights().any(differs).then(|| {
             let mut view = self.clone();
-            for link in view.graph.edge_weights_mut() {
+            for link in view.graph.edge_weights_mut().filter(|l| !l.calendar.is_within(slots)) {
                 link.free = link.free_in(slots);
                 link.calendar = Arc::new(link.calendar.within(slots));
             }

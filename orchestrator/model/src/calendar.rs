@@ -70,11 +70,14 @@ fn number(slot: i64) -> u32 {
 
 /// What is booked of one directed link, by slot; a slot that is missing has nothing booked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Calendar(BTreeMap<u32, Bandwidth>);
+pub struct Calendar {
+    slots: BTreeMap<u32, Bandwidth>,
+    highest: Bandwidth,
+}
 
 impl Calendar {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.slots.is_empty()
     }
 
     /// Adds `rate` to each of the slots; a sum out of range stays at the most there is.
@@ -83,31 +86,39 @@ impl Calendar {
             return;
         }
         for slot in slots.first..slots.end {
-            let booked = self.0.entry(slot).or_default();
+            let booked = self.slots.entry(slot).or_default();
             *booked = Bandwidth::from_kbps(booked.kbps().saturating_add(rate.kbps()));
+            self.highest = self.highest.max(*booked);
         }
     }
 
     /// The most that is booked in any of the slots.
     pub fn peak(&self, slots: Slots) -> Bandwidth {
-        self.0.range(slots.first..slots.end).map(|(_, rate)| *rate).max().unwrap_or_default()
+        self.slots.range(slots.first..slots.end).map(|(_, rate)| *rate).max().unwrap_or_default()
     }
 
     /// The most that is booked in any slot.
-    pub fn highest(&self) -> Bandwidth {
-        self.0.values().max().copied().unwrap_or_default()
+    pub const fn highest(&self) -> Bandwidth {
+        self.highest
+    }
+
+    /// Whether nothing is booked outside of these slots.
+    pub fn is_within(&self, slots: Slots) -> bool {
+        let (first, last) = (self.slots.first_key_value(), self.slots.last_key_value());
+        first.is_none_or(|(s, _)| *s >= slots.first) && last.is_none_or(|(s, _)| *s < slots.end)
     }
 
     /// What is booked in these slots alone.
     #[must_use]
     pub fn within(&self, slots: Slots) -> Self {
-        Self(self.0.range(slots.first..slots.end).map(|(slot, rate)| (*slot, *rate)).collect())
+        let slots: BTreeMap<_, _> = self.slots.range(slots.first..slots.end).map(|(s, rate)| (*s, *rate)).collect();
+        Self { highest: slots.values().max().copied().unwrap_or_default(), slots }
     }
 
     /// Slots in a row with one rate, in order.
     pub fn stretches(&self) -> Vec<(Slots, Bandwidth)> {
         let mut out: Vec<(Slots, Bandwidth)> = Vec::new();
-        for (&slot, &rate) in &self.0 {
+        for (&slot, &rate) in &self.slots {
             match out.last_mut() {
                 Some((slots, same)) if slots.end == slot && *same == rate => slots.end = slot + 1,
                 _ => out.push((Slots { first: slot, end: slot + 1 }, rate)),

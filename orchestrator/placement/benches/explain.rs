@@ -7,9 +7,8 @@ use jiff::Timestamp;
 use rhumb_federation::View;
 use rhumb_model::Order;
 use rhumb_placement::{
-    Policy, Request, apply, decide, explain,
+    Planner, Policy, Request,
     generate::{self, Size},
-    place,
 };
 use std::{hint::black_box, time::Duration, time::Instant};
 
@@ -70,7 +69,7 @@ fn main() {
         .configure_from_args();
     let submit: Timestamp = "2026-12-01T03:17:00Z".parse().expect("a written instant is one");
     let policy = Policy::default();
-    let view = taken(submit, &policy);
+    let planner = taken(submit, &policy);
     // a name on the command line keeps the rest out
     let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let wanted = |name: &str| only.as_ref().is_none_or(|only| name.contains(only.as_str()));
@@ -79,7 +78,7 @@ fn main() {
             continue;
         }
         let request = Request::new(&order, submit);
-        let decision = place(&view, &request, &policy);
+        let decision = planner.place(&request, &policy);
         let Err(reasons) = &decision.outcome else {
             println!("refusal/{kind}: there is a plan");
             continue;
@@ -88,9 +87,10 @@ fn main() {
         let changes: Vec<String> =
             decision.would_fit_if.iter().map(|c| format!("{} {} -> {}", c.pointer, c.from, c.to)).collect();
         println!("refusal/{kind}: {} sites={} {changes:?}", named.join(","), decision.sites.len());
-        report(&format!("decide/{kind}"), || drop(black_box(decide(&view, &request, &policy))));
-        report(&format!("refusal/{kind}"), || drop(black_box(place(&view, &request, &policy))));
-        criterion.bench_function(&format!("refusal/{kind}"), |b| b.iter(|| place(&view, black_box(&request), &policy)));
+        report(&format!("decide/{kind}"), || drop(black_box(planner.decide(&request, &policy))));
+        report(&format!("refusal/{kind}"), || drop(black_box(planner.place(&request, &policy))));
+        criterion
+            .bench_function(&format!("refusal/{kind}"), |b| b.iter(|| planner.place(black_box(&request), &policy)));
     }
     let orders = generate::orders(SITES, 200, SEED + 1);
     for kind in (0..5).filter(|kind| wanted(&format!("plan/{kind}"))) {
@@ -98,23 +98,21 @@ fn main() {
         report(&format!("plan/{kind}"), || {
             let order = turn.next().expect("the orders come round again");
             let request = Request::new(order, submit);
-            drop(black_box(explain(&view, &request, &policy, decide(&view, &request, &policy))));
+            drop(black_box(planner.place(&request, &policy)));
         });
     }
     criterion.final_summary();
 }
 
-fn taken(submit: Timestamp, policy: &Policy) -> View {
+fn taken(submit: Timestamp, policy: &Policy) -> Planner {
     let file = generate::federation(SIZE, SEED);
-    let mut view = View::from_file(&file).expect("a generated federation is sound");
+    let mut planner = Planner::new(View::from_file(&file).expect("a generated federation is sound"));
     for order in generate::orders(SITES, TAKEN, SEED) {
-        if let Ok(plan) = decide(&view, &Request::new(&order, submit), policy).outcome
-            && let Ok(next) = apply(&view, &plan, &order)
-        {
-            view = next;
+        if let Ok(plan) = planner.decide(&Request::new(&order, submit), policy).outcome {
+            planner.apply(&plan, &order).expect("a plan fits the view that it was made on");
         }
     }
-    view
+    planner
 }
 
 fn report(name: &str, mut run: impl FnMut()) {

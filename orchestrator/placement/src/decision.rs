@@ -61,7 +61,7 @@ pub fn decide(view: &View, request: &Request, policy: &Policy) -> Decision {
 /// First on what is free of links for good; where that is not enough, on what is free while the order could need it.
 pub(crate) fn decide_in_time(view: &View, net: &Network, request: &Request, policy: &Policy) -> Decision {
     let decision = decide_on(view, net, request, policy);
-    match own_time(view, request, &decision) {
+    match own_time(view, net, request, policy, &decision) {
         Some(own) => decide_on(&own, &Network::new(&own), request, policy),
         None => decision,
     }
@@ -69,7 +69,7 @@ pub(crate) fn decide_in_time(view: &View, net: &Network, request: &Request, poli
 
 /// For an order that a full link may have refused: the view in which what others have booked at other times than the
 /// order's is free. `None`: that changes nothing.
-fn own_time(view: &View, request: &Request, decision: &Decision) -> Option<View> {
+fn own_time(view: &View, net: &Network, request: &Request, policy: &Policy, decision: &Decision) -> Option<View> {
     use ReasonKind as R;
     let by_links = |r: &Reason| {
         matches!(
@@ -90,7 +90,16 @@ fn own_time(view: &View, request: &Request, decision: &Decision) -> Option<View>
     if !refused.iter().any(by_links) || !booked() {
         return None;
     }
-    view.during(booking::slots(view, request.order, request.submit))
+    let slots = booking::slots(view, request.order, request.submit);
+    if view.graph.edge_weights().all(|l| l.calendar.is_within(slots)) {
+        return None;
+    }
+    // what no link of any width would mend, no hour does
+    let problem = Problem::new(view, net, *request, policy, Relax::default()).ok()?;
+    if !refusal::may_fit_wider_links(&Inquest::new(&problem)) {
+        return None;
+    }
+    view.during(slots)
 }
 
 /// Whether the plan takes more than what is free of links for good.
@@ -136,7 +145,7 @@ pub(crate) fn explain_in_time(
             view.during(booking::slots(view, request.order, request.submit))
         }
         Ok(_) => None,
-        Err(_) => own_time(view, request, &decision),
+        Err(_) => own_time(view, net, request, policy, &decision),
     };
     match own {
         Some(own) => explain_on(&own, view, &Network::new(&own), request, policy, decision),

@@ -89,6 +89,14 @@ impl<'a> Question<'_, 'a> {
     }
 }
 
+/// Whether there may be a plan once links carry anything.
+pub(crate) fn may_fit_wider_links(inquest: &Inquest) -> bool {
+    let relax = Relax { bandwidth: true, ..Relax::default() };
+    let Some(problem) = inquest.relaxed(relax) else { return false };
+    let outcome = search::search(&problem, Aim { any: true, nodes: Some(NODES), ..Aim::default() });
+    outcome.solution.is_some() || !outcome.complete
+}
+
 /// The reasons of a question without an answer, earliest in precedence first. `complete`: its search left nothing open.
 pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
     let order = question.base().request.order;
