@@ -446,6 +446,19 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        BackupView: {
+            /** Format: int64 */
+            free_kbps: number;
+            /** Format: int64 */
+            latency_us: number;
+            /** @description Link ids in order. */
+            path: string[];
+            /** Format: int64 */
+            path_micros_per_hour: number;
+            points: string[];
+            /** Format: int64 */
+            transfer_micros: number;
+        };
         /** @enum {string} */
         BearerKind: "tenant" | "agent";
         DatasetView: {
@@ -534,7 +547,7 @@ export interface components {
             age_ms?: number | null;
             /**
              * Format: int64
-             * @description Capacity less what is reserved.
+             * @description Capacity less what is reserved at present.
              */
             available_kbps: number;
             /** Format: int64 */
@@ -612,7 +625,7 @@ export interface components {
                 age_ms?: number | null;
                 /**
                  * Format: int64
-                 * @description Capacity less what is reserved.
+                 * @description Capacity less what is reserved at present.
                  */
                 available_kbps: number;
                 /** Format: int64 */
@@ -842,17 +855,27 @@ export interface components {
             version: number;
         };
         PathView: {
+            backup?: components["schemas"]["BackupView"] | null;
+            /**
+             * Format: int64
+             * @description What all paths together have free, whatever their delay.
+             */
+            carries_kbps: number;
             currency: string;
             /** Format: int64 */
             free_kbps: number;
             from: string;
             /** Format: int64 */
             latency_us: number;
+            /** @description Links that limit it: every path crosses one of them. */
+            limited_by: string[];
             /** @description Link ids in order; empty for the same point. */
             path: string[];
             /** Format: int64 */
             path_micros_per_hour: number;
             points: string[];
+            /** @description Whether no other path, or no other pair of paths, is cheaper for certain. */
+            proven_cheapest: boolean;
             to: string;
             /**
              * Format: int64
@@ -1930,18 +1953,20 @@ export interface operations {
     };
     paths: {
         parameters: {
-            query?: never;
-            header?: never;
-            path: {
+            query: {
+                /** @description Asks for a backup too, which shares none of these with the path. */
+                disjoint?: "links" | "points" | "risks";
                 from: string;
                 /** @description Volume to be moved, in 10^9 bytes. */
-                gb: number;
+                gb?: number;
                 /** @description Upper bound of the one-way delay, such as `20ms`. */
-                max_latency: string | null;
+                max_latency?: string;
                 /** @description Rate that the path must have free, in Mbit/s. */
-                mbps: number;
+                mbps?: number;
                 to: string;
             };
+            header?: never;
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;

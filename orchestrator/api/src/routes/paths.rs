@@ -33,6 +33,7 @@ pub struct PathQuery {
     #[serde(default)]
     gb: u64,
     /// Asks for a backup too, which shares none of these with the path.
+    #[param(inline)]
     disjoint: Option<Disjoint>,
 }
 
