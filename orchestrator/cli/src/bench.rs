@@ -83,7 +83,7 @@ pub fn main(command: &BenchCommand, output: Output) -> Result<Exit, CliError> {
         if let Some(folder) = &args.documents {
             world.write(folder)?;
         }
-        let bar = progress(&format!("deciding on {} sites", world.file.sites.len()));
+        let bar = progress(format!("deciding on {} sites", world.file.sites.len()));
         let (figures, plans) = run(&world);
         bar.finish_and_clear();
         if let Some(path) = &args.plans {

@@ -167,11 +167,11 @@ fn explain_on(
     };
     let inquest = Inquest::of(&problem, whole);
     let sites = verdict::verdicts(&inquest, &decision);
-    let would_fit_if = match &decision.outcome {
-        Ok(_) => Vec::new(),
-        Err(_) => counterfactual::changes(&inquest),
+    let (outcome, would_fit_if) = match decision.outcome {
+        Ok(plan) => (Ok(plan), Vec::new()),
+        Err(reasons) => (Err(refusal::with_figures(&inquest, &reasons)), counterfactual::changes(&inquest)),
     };
-    Decision { sites, would_fit_if, ..decision }
+    Decision { outcome, sites, would_fit_if, ..decision }
 }
 
 /// Whether the order could not be placed even if nothing else were: such an order is rejected, any other waits.

@@ -114,12 +114,7 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
         if !asked(question, kind) {
             continue;
         }
-        let told = match question.force {
-            None => nearest(question.inquest, kind),
-            Some(_) => None,
-        };
-        let told = told.or_else(|| question.ask(without, |problem, solution| tell(question, kind, problem, solution)));
-        found.extend(told);
+        found.extend(question.ask(without, |problem, solution| tell(question, kind, problem, solution)));
         if question.force.is_some() && !found.is_empty() {
             break;
         }
@@ -161,6 +156,14 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
 pub(crate) fn sort(reasons: &mut Vec<Reason>) {
     reasons.sort();
     reasons.dedup();
+}
+
+/// The same reasons of an order with how near a plan comes to each. It takes trials, so that a decision alone goes without.
+pub(crate) fn with_figures(inquest: &Inquest, reasons: &[Reason]) -> Vec<Reason> {
+    let figure = |r: &Reason| if r.site.is_none() { nearest(inquest, r.reason) } else { None };
+    let mut found: Vec<Reason> = reasons.iter().map(|r| figure(r).unwrap_or_else(|| r.clone())).collect();
+    sort(&mut found);
+    found
 }
 
 /// Where the constraint has a number: how near to it a plan comes, as `would_fit_if` says it too.
