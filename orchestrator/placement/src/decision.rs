@@ -10,7 +10,8 @@ use crate::{
     problem::{Problem, Relax},
     refusal::{self, Question},
     room::{self, Mix},
-    search, verdict,
+    search::{self, Aim},
+    verdict,
 };
 use petgraph::graph::EdgeIndex;
 use rhumb_federation::{FreeNodes, View, ViewLink};
@@ -117,15 +118,30 @@ pub(crate) fn decide_on(view: &View, net: &Network, request: &Request, policy: &
             return answer(Err(wrong), Stats { nodes: 0, complete: true });
         }
     };
-    let outcome = search::search(&problem, search::Aim::default());
-    let stats = Stats { nodes: outcome.opened, complete: outcome.complete };
+    let outcome = search::search(&problem, Aim { patience: Some(PATIENCE), ..Aim::default() });
+    let mut stats = Stats { nodes: outcome.opened, complete: outcome.complete };
     if let Some(plan) = answer::plan(&problem, &outcome) {
         return answer(Ok(plan), stats);
     }
     let inquest = Inquest::new(&problem);
+    if outcome.impatient {
+        stats.complete = true;
+        // most orders without a plan have a flow that no two sites, or too few, can carry
+        if let Some(sieved) = inquest.relaxed(problem.relax) {
+            let nodes = Some(policy.node_budget.saturating_sub(outcome.opened));
+            let outcome = search::search(&sieved, Aim { nodes, ..Aim::default() });
+            stats = Stats { nodes: stats.nodes + outcome.opened, complete: outcome.complete };
+            if let Some(plan) = answer::plan(&sieved, &outcome) {
+                return answer(Ok(plan), stats);
+            }
+        }
+    }
     let question = Question { inquest: &inquest, force: None };
-    answer(Err(refusal::reasons(&question, outcome.complete)), stats)
+    answer(Err(refusal::reasons(&question, stats.complete)), stats)
 }
+
+/// Nodes without a plan after which the sites that no plan can use are told apart.
+const PATIENCE: u64 = 100;
 
 /// Adds what the decision says of every site, and for a refusal what would make the order fit.
 pub fn explain(view: &View, request: &Request, policy: &Policy, decision: Decision) -> Decision {

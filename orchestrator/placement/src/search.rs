@@ -26,6 +26,8 @@ pub(crate) struct Outcome {
     pub opened: u64,
     /// Nothing was left unexplored.
     pub complete: bool,
+    /// It ended without a plan where its patience did, not where its budget did.
+    pub impatient: bool,
 }
 
 /// Which plans a search is after.
@@ -39,13 +41,16 @@ pub(crate) struct Aim<'t> {
     pub any: bool,
     /// Fewer nodes than the policy allows.
     pub nodes: Option<u64>,
+    /// Nodes within which there must be a first plan; without it the whole budget.
+    pub patience: Option<u64>,
 }
 
 /// The cheapest plan.
 pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
     let nodes = problem.policy.node_budget;
     let nodes_left = aim.nodes.map_or(nodes, |n| n.min(nodes));
-    let mut best = Best { solution: None, nodes_left, opened: 0, open: None, any: aim.any };
+    let patience = aim.patience.map_or(0, |p| nodes_left.saturating_sub(p));
+    let mut best = Best { solution: None, nodes_left, patience, opened: 0, open: None, any: aim.any };
     let totals: Box<dyn Iterator<Item = Vec<u32>>> = match (aim.totals, aim.force) {
         (Some(totals), _) => Box::new(std::iter::once(totals.to_vec())),
         (None, Some(_)) => Box::new(Totals::new(problem).take(1)),
@@ -77,7 +82,9 @@ pub(crate) fn search(problem: &Problem, aim: Aim) -> Outcome {
         (Some(t), Some(o)) => Some(t.min(o.max(0))),
         (t, o) => t.or(o),
     };
-    Outcome { solution: best.solution, lower_bound, opened: best.opened, complete: best.open.is_none() }
+    let complete = best.open.is_none();
+    let impatient = !complete && best.solution.is_none() && patience > 0;
+    Outcome { solution: best.solution, lower_bound, opened: best.opened, complete, impatient }
 }
 
 /// What the components placed so far cost at the least.

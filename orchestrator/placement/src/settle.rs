@@ -48,6 +48,8 @@ pub(crate) struct Score {
 pub(crate) struct Best {
     pub solution: Option<Solution>,
     pub nodes_left: u64,
+    /// With fewer left and no plan found, the search gives up.
+    pub patience: u64,
     pub opened: u64,
     /// The lowest bound of anything that was left unexplored.
     pub open: Option<i128>,
@@ -67,6 +69,9 @@ impl Best {
 
     /// Takes one node of the budget; what cannot be opened counts into the gap.
     pub fn open(&mut self, bound: i128) -> bool {
+        if self.nodes_left < self.patience && self.solution.is_none() {
+            self.nodes_left = 0;
+        }
         if self.nodes_left == 0 || (self.any && self.solution.is_some()) {
             self.leave(bound);
             return false;

@@ -97,6 +97,9 @@ impl<'s, 'a> Sieve<'s, 'a> {
         let problem = self.problem;
         for Test { stream, table } in self.fixed_tests(part) {
             let of = &problem.streams[stream];
+            if of.demand == Some(0) {
+                continue;
+            }
             let passes = |site: usize| self.passes(of, table[problem.site_point(site) as usize]);
             if of.demand.is_some() && !self.every_site_serves(part) {
                 // some site must, not each
@@ -178,7 +181,7 @@ impl<'s, 'a> Sieve<'s, 'a> {
     /// By site: microseconds to the nearest other of `sites` or from it, whichever is more.
     pub fn nearest_others(&self, stream: &Stream, sites: &[bool]) -> Vec<u64> {
         let list = points(self.problem, sites);
-        let kbps = stream.kbps.unwrap_or(0);
+        let kbps = if stream.split { 1 } else { stream.kbps.unwrap_or(0) };
         let [on, back] = [Direction::Along, Direction::Against]
             .map(|walk| self.reach.nearest_other(stream, self.rules, kbps, &list, walk));
         let mut near = vec![FAR; sites.len()];
@@ -205,6 +208,12 @@ fn points(problem: &Problem, sites: &[bool]) -> Vec<u32> {
 
 /// No leg of the stream asks less of a link.
 pub(crate) fn least_kbps(problem: &Problem, stream: &Stream, part: &Part, other: Option<&Part>) -> u64 {
+    // one of several paths may carry next to nothing
+    let most = if stream.split { 1 } else { u64::MAX };
+    undivided_kbps(problem, stream, part, other).min(most)
+}
+
+fn undivided_kbps(problem: &Problem, stream: &Stream, part: &Part, other: Option<&Part>) -> u64 {
     let Some(kbps) = stream.kbps else {
         return if stream.span == Span::Run { 0 } else { problem.rungs.last().copied().unwrap_or(FAR) };
     };

@@ -176,7 +176,7 @@ impl<'d> Dearer<'d> {
             search::search(&here, Aim { totals, nodes, ..Aim::default() })
         } else {
             self.searches -= 1;
-            search::search(problem, Aim { force: Some(site), totals, any: false, nodes })
+            search::search(problem, Aim { force: Some(site), totals, nodes, ..Aim::default() })
         };
         self.left = self.left.saturating_sub(forced.opened);
         match &forced.solution {

@@ -54,7 +54,8 @@ impl Sieve<'_, '_> {
                 if us == FAR || us == 0 {
                     continue;
                 }
-                let rung = || problem.rungs.iter().copied().find(|r| !self.rules.bandwidth || *r <= wide[point]);
+                let rung =
+                    || problem.rungs.iter().copied().find(|r| !self.rules.bandwidth || s.split || *r <= wide[point]);
                 let rate = match s.kbps {
                     Some(kbps) => i128::from(kbps) + divide,
                     None => i128::from(rung().unwrap_or(1)).saturating_mul(divide),
