@@ -235,13 +235,36 @@ impl<'p, 'a> Compute<'p, 'a> {
 
     /// No plan with just these legs costs less.
     pub fn bound_at(&self, least: i128, carried: &Carried) -> Option<i128> {
-        let bound = self.bound(least, carried)?;
+        Some(self.bound(least, carried)? + self.late_start(least, &carried.inbound))
+    }
+
+    /// What compute costs more than at the least when it starts after staging of that length.
+    fn late_start(&self, least: i128, inbound: &Ratio) -> i128 {
         if self.flat || self.may_wait() || self.problem.window.is_some() {
-            return Some(bound);
+            return 0;
         }
         // without a choice of starts compute is known
-        let compute = self.quick(&carried.inbound).unwrap_or(least);
-        Some(bound + (compute - least).max(0))
+        (self.quick(inbound).unwrap_or(least) - least).max(0)
+    }
+
+    /// `bound_at` in parts whose sum is never above it, where legs of `held` run: what is the same for all other legs.
+    pub fn at_base(&self, least: i128, held: &Ratio) -> i128 {
+        least.saturating_add(timed(held, &self.longest)).saturating_add(timed(&self.problem.value, &self.longest))
+    }
+
+    /// What a choice of legs that stage in adds to the base.
+    pub fn staging_in(&self, least: i128, legs: &Carried) -> i128 {
+        self.moved(legs, &legs.inbound).saturating_add(self.late_start(least, &legs.inbound))
+    }
+
+    /// What a choice of legs that move results out adds.
+    pub fn moving_out(&self, legs: &Carried, held: &Ratio) -> i128 {
+        self.moved(legs, &legs.outbound).saturating_add(timed(held, &legs.outbound))
+    }
+
+    fn moved(&self, legs: &Carried, time: &Ratio) -> i128 {
+        let sums = legs.path.floor().to_integer().saturating_add(legs.transfer.floor().to_integer());
+        sums.saturating_add(timed(&self.problem.value, time))
     }
 
     /// The total of any plan whose path and transfer cost no less than these, each for itself, and that starts no sooner;
@@ -285,6 +308,11 @@ impl<'p, 'a> Compute<'p, 'a> {
         let time = p.value.checked_mul(&held.checked_add(&carried.inbound)?)?;
         least.checked_add(path.floor().to_integer() + carried.transfer.floor().to_integer() + time.floor().to_integer())
     }
+}
+
+/// Micro-units that a rate comes to, rounded down; out of range it counts as nothing.
+fn timed(rate: &Ratio, time: &Ratio) -> i128 {
+    rate.checked_mul(time).map_or(0, |r| r.floor().to_integer())
 }
 
 pub(crate) fn rounded(value: Ratio) -> Option<i64> {

@@ -234,8 +234,21 @@ impl Settling<'_, '_> {
         let mut late = false;
         let hard = (self.problem.deadline.is_some() && self.problem.late.is_none()) || self.problem.window.is_some();
         let mut local: Option<Solution> = None;
+        let base = self.compute.at_base(self.least, &rate);
+        let legs_of = |legs: &[usize], selection: &Selection, span: Span| {
+            let chosen = legs.iter().zip(&selection.picks).map(|(leg, pick)| &options[*leg][*pick]);
+            chosen.fold(Some(Carried::nothing()), |sum, choice| sum?.with(choice, span)).unwrap_or(Carried::nothing())
+        };
+        let adds_out: Vec<i128> =
+            out.iter().map(|o| self.compute.moving_out(&legs_of(&outbound, o, Span::Outbound), &rate)).collect();
         for i in &into {
-            for o in &out {
+            let adds_in = self.compute.staging_in(self.least, &legs_of(&inbound, i, Span::Inbound));
+            for (o, add) in out.iter().zip(&adds_out) {
+                let known = [best.total(), local.as_ref().map(|l| l.terms.total)].into_iter().flatten().min();
+                // whole numbers tell of most that they cost too much
+                if known.is_some_and(|k| base.saturating_add(adds_in).saturating_add(*add) > i128::from(k)) {
+                    continue;
+                }
                 inbound
                     .iter()
                     .zip(&i.picks)
@@ -243,7 +256,6 @@ impl Settling<'_, '_> {
                     .for_each(|(leg, pick)| picks[*leg] = *pick);
                 let chosen: Vec<&Choice> = picks.iter().zip(&options).map(|(p, o)| &o[*p]).collect();
                 let Some(carried) = self.carried(&chosen) else { continue };
-                let known = [best.total(), local.as_ref().map(|l| l.terms.total)].into_iter().flatten().min();
                 if self.compute.bound_at(self.least, &carried).is_none_or(|b| known.is_some_and(|k| b > i128::from(k)))
                 {
                     continue;
