@@ -236,8 +236,8 @@ impl Settling<'_, '_> {
         let mut local: Option<Solution> = None;
         let base = self.compute.at_base(self.least, &rate);
         let legs_of = |legs: &[usize], selection: &Selection, span: Span| {
-            let chosen = legs.iter().zip(&selection.picks).map(|(leg, pick)| &options[*leg][*pick]);
-            chosen.fold(Some(Carried::nothing()), |sum, choice| sum?.with(choice, span)).unwrap_or(Carried::nothing())
+            let mut chosen = legs.iter().zip(&selection.picks).map(|(leg, pick)| &options[*leg][*pick]);
+            chosen.try_fold(Carried::nothing(), |sum, choice| sum.with(choice, span)).unwrap_or(Carried::nothing())
         };
         let adds_out: Vec<i128> =
             out.iter().map(|o| self.compute.moving_out(&legs_of(&outbound, o, Span::Outbound), &rate)).collect();

@@ -45,7 +45,6 @@ fn jobs_wait_less_than_first_come_first_served_at_no_loss_of_use() {
 
 /// The gangs of these two are so large that chance moves the mean by a tenth: the bounds leave room for that.
 #[test]
-#[ignore = "takes a minute: cargo nextest run -p rhumb-replay --run-ignored only"]
 fn jobs_wait_less_where_gangs_are_as_large_as_sites() {
     for trace in [("venus", "helios_venus_20k"), ("pai", "alibaba_pai2020_20k")] {
         for (durations, bar) in [(Durations::Hidden, 0.90), (Durations::Known, 0.65)] {
