@@ -7,7 +7,6 @@
 mod ascent;
 mod booking;
 mod desk;
-mod dice;
 mod dual;
 mod insertion;
 pub mod instance;
@@ -22,9 +21,9 @@ mod tree;
 use crate::{
     answer,
     decision::{Decision, apply, decide, explain},
+    dice::Dice,
     policy::{Policy, Request},
 };
-use dice::Dice;
 use insertion::{Effort, Filled, Market as _, Turn, improve, insert};
 use jiff::Timestamp;
 use orders::{Orders, Placed, UNDONE, value};

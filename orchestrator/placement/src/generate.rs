@@ -2,13 +2,12 @@
 //! tests; in `workload` a realistic fleet and what is ordered of it, for benchmarks.
 
 mod demand;
-mod dice;
 mod fleet;
 mod map;
 mod mesh;
 pub mod workload;
 
-use dice::Dice;
+use crate::dice::Dice;
 use rhumb_model::{FederationFile, Order};
 use serde_json::{Value, json};
 

@@ -24,6 +24,7 @@ mod bound;
 mod cost;
 mod counterfactual;
 pub mod decision;
+mod dice;
 mod field;
 pub mod generate;
 mod index;

@@ -172,10 +172,19 @@ pub(crate) struct Settling<'s, 'a> {
     pub served: &'s Served,
 }
 
+/// What came of the selections that could not be offered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tried {
+    /// Some overfill a link together.
+    pub shared: bool,
+    /// Some come too late for a hard end.
+    pub late: bool,
+}
+
 /// One choice for each leg of one span, by index.
 #[derive(Debug, Clone)]
-pub(crate) struct Selection {
-    pub picks: Vec<usize>,
+struct Selection {
+    picks: Vec<usize>,
     time: Ratio,
 }
 
@@ -222,25 +231,40 @@ impl Settling<'_, '_> {
                 options[i] = choices;
             }
         }
+        let Tried { shared, late } = self.select(&options, &rate, best);
+        let late = late && limited;
+        // a limit at which the legs overfill a link may hold a cheaper plan than those at which they do not
+        if shared && !late {
+            joint::settle(self, &options, best);
+        }
+        late
+    }
+
+    /// Offers the best selection of one option for each leg. What runs has one; `rate` is what these cost per nanosecond,
+    /// at the least.
+    pub fn select(&self, options: &[Vec<Choice>], rate: &Ratio, best: &mut Best) -> Tried {
+        let streams = &self.problem.streams;
+        let span = |leg: &Leg| streams[leg.stream].span;
+        let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
+        let matter = |wanted: Span| self.compute.matter(wanted, held);
         let of =
             |wanted: Span| -> Vec<usize> { (0..self.legs.len()).filter(|i| span(&self.legs[*i]) == wanted).collect() };
         let (inbound, outbound) = (of(Span::Inbound), of(Span::Outbound));
         let (into, out) = (
-            selections(&options, &inbound, matter(Span::Inbound)),
-            selections(&options, &outbound, matter(Span::Outbound)),
+            selections(options, &inbound, matter(Span::Inbound)),
+            selections(options, &outbound, matter(Span::Outbound)),
         );
         let mut picks = vec![0; self.legs.len()];
-        let mut shared = false;
-        let mut late = false;
+        let mut tried = Tried::default();
         let hard = (self.problem.deadline.is_some() && self.problem.late.is_none()) || self.problem.window.is_some();
         let mut local: Option<Solution> = None;
-        let base = self.compute.at_base(self.least, &rate);
+        let base = self.compute.at_base(self.least, rate);
         let legs_of = |legs: &[usize], selection: &Selection, span: Span| {
             let mut chosen = legs.iter().zip(&selection.picks).map(|(leg, pick)| &options[*leg][*pick]);
             chosen.try_fold(Carried::nothing(), |sum, choice| sum.with(choice, span)).unwrap_or(Carried::nothing())
         };
         let adds_out: Vec<i128> =
-            out.iter().map(|o| self.compute.moving_out(&legs_of(&outbound, o, Span::Outbound), &rate)).collect();
+            out.iter().map(|o| self.compute.moving_out(&legs_of(&outbound, o, Span::Outbound), rate)).collect();
         for i in &into {
             let adds_in = self.compute.staging_in(self.least, &legs_of(&inbound, i, Span::Inbound));
             for (o, add) in out.iter().zip(&adds_out) {
@@ -254,18 +278,18 @@ impl Settling<'_, '_> {
                     .zip(&i.picks)
                     .chain(outbound.iter().zip(&o.picks))
                     .for_each(|(leg, pick)| picks[*leg] = *pick);
-                let chosen: Vec<&Choice> = picks.iter().zip(&options).map(|(p, o)| &o[*p]).collect();
+                let chosen: Vec<&Choice> = picks.iter().zip(options).map(|(p, o)| &o[*p]).collect();
                 let Some(carried) = self.carried(&chosen) else { continue };
                 if self.compute.bound_at(self.least, &carried).is_none_or(|b| known.is_some_and(|k| b > i128::from(k)))
                 {
                     continue;
                 }
                 if !self.carries(&chosen) {
-                    shared = true;
+                    tried.shared = true;
                     continue;
                 }
                 let Some((terms, times)) = self.compute.best(&carried) else {
-                    late |= limited && hard;
+                    tried.late |= hard;
                     continue;
                 };
                 if known.is_none_or(|k| terms.total <= k) {
@@ -279,11 +303,7 @@ impl Settling<'_, '_> {
         if let Some(solution) = local {
             best.offer(solution);
         }
-        // a limit at which the legs overfill a link may hold a cheaper plan than those at which they do not
-        if shared && !late {
-            joint::settle(self, &options, best);
-        }
-        late
+        tried
     }
 
     pub fn carried(&self, chosen: &[&Choice]) -> Option<Carried> {
@@ -295,7 +315,7 @@ impl Settling<'_, '_> {
     }
 
     /// Whether no link is asked for more than it has, in any of the three phases.
-    pub fn carries(&self, chosen: &[&Choice]) -> bool {
+    fn carries(&self, chosen: &[&Choice]) -> bool {
         if self.problem.relax.bandwidth {
             return true;
         }
@@ -393,7 +413,7 @@ impl Load {
 
 /// Selections worth trying: for each time that some choice takes, the cheapest choices within it; where later may be
 /// better, with each choice of each leg in turn as the slowest.
-pub(crate) fn selections(options: &[Vec<Choice>], legs: &[usize], matter: Matter) -> Vec<Selection> {
+fn selections(options: &[Vec<Choice>], legs: &[usize], matter: Matter) -> Vec<Selection> {
     let zero = Ratio::from_integer(0);
     if matter == Matter::None || legs.is_empty() {
         let time = legs.iter().map(|l| options[*l][0].time).max().unwrap_or(zero);

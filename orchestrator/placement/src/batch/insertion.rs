@@ -3,7 +3,7 @@
 //! What a job can take (a column) and what is left (a room) are the market's business, so the same search serves dense
 //! instances and orders on a view. Costs are integers; equal ones are told apart by ordinal. Chance comes from a seed.
 
-use super::dice::Dice;
+use crate::dice::Dice;
 
 /// Jobs, what each can take, and what they take it from.
 pub(crate) trait Market {

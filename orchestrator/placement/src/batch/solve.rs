@@ -3,11 +3,11 @@
 use super::{
     booking::Bookings,
     desk::Desk,
-    dice::Dice,
     insertion::{Effort, Filled, Market, Turn, improve, insert},
     instance::{Id, Instance, InstanceError, Nano},
     tree::{self, grow},
 };
+use crate::dice::Dice;
 use serde_json::{Value, json};
 
 /// What solving one instance may spend. No clock: the same budget gives the same answer everywhere.

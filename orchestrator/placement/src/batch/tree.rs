@@ -4,11 +4,11 @@ use super::{
     ascent::{Climb, climb},
     booking::{Booking, Bookings},
     desk::Desk,
-    dice::Dice,
     dual::{Dual, Often, Prices},
     insertion::{Effort, Filled, Market, Turn, improve, insert},
     scope::Scope,
 };
+use crate::dice::Dice;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// What the tree may spend.

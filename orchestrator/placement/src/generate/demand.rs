@@ -4,10 +4,8 @@
 //! delay bounds leave room for the way there, so that an order is refused because what it asks for is taken or rare, not
 //! because it makes no sense. One in twenty then asks for something that nobody has.
 
-use super::{
-    dice::Dice,
-    map::{Spot, fibre_us},
-};
+use super::map::{Spot, fibre_us};
+use crate::dice::Dice;
 use rhumb_model::{FederationFile, Order, federation_file::SiteEntry, site::Coordinates};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -2,9 +2,9 @@
 
 use super::{
     Size,
-    dice::Dice,
     map::{CITIES, City, Spot, degrees},
 };
+use crate::dice::Dice;
 use serde_json::{Value, json};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

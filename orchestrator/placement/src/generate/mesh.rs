@@ -1,10 +1,10 @@
 //! Links of a generated fleet: access lines, metro rings and a backbone of several carriers, which share ducts and cables.
 
 use super::{
-    dice::Dice,
     fleet::{FleetSite, Tier},
     map::{CITIES, Spot, fibre_us, km},
 };
+use crate::dice::Dice;
 use serde_json::{Value, json};
 
 /// A point of presence.

@@ -1,7 +1,8 @@
 //! The workload that decisions are measured on: a fleet of core, cloud and edge sites in real cities, joined by several
 //! carriers, and orders of two components and three flows, of which about one in twenty asks for what nobody has.
 
-use super::{Size, demand, dice::Dice, fleet, map::CITIES, mesh};
+use super::{Size, demand, fleet, map::CITIES, mesh};
+use crate::dice::Dice;
 use jiff::Timestamp;
 use rhumb_model::{FederationFile, Order};
 use serde_json::{Value, json};

@@ -7,8 +7,10 @@ use crate::{
     legs::{self, Leg, Sites},
     option::{self, Choice, Look},
     problem::{Problem, Span},
-    settle::{Best, Placed, SERVINGS, Settling, Solution, selections},
+    settle::{Best, Placed, SERVINGS, Settling},
 };
+use num_traits::CheckedAdd;
+use rhumb_model::ratio::Ratio;
 
 /// Whether some leg may take more than one path.
 pub(crate) fn concerns(problem: &Problem) -> bool {
@@ -59,48 +61,10 @@ impl Settling<'_, '_> {
         if options.iter().any(Vec::is_empty) {
             return;
         }
-        let of =
-            |wanted: Span| -> Vec<usize> { (0..self.legs.len()).filter(|i| span(&self.legs[*i]) == wanted).collect() };
-        let (inbound, outbound) = (of(Span::Inbound), of(Span::Outbound));
-        let (into, out) = (
-            selections(&options, &inbound, matter(Span::Inbound)),
-            selections(&options, &outbound, matter(Span::Outbound)),
-        );
-        let mut picks = vec![0; self.legs.len()];
-        let mut shared = false;
-        let mut local: Option<Solution> = None;
-        for i in &into {
-            for o in &out {
-                inbound
-                    .iter()
-                    .zip(&i.picks)
-                    .chain(outbound.iter().zip(&o.picks))
-                    .for_each(|(leg, pick)| picks[*leg] = *pick);
-                let chosen: Vec<&Choice> = picks.iter().zip(&options).map(|(p, o)| &o[*p]).collect();
-                let Some(carried) = self.carried(&chosen) else { continue };
-                let known = [best.total(), local.as_ref().map(|l| l.terms.total)].into_iter().flatten().min();
-                if self.compute.bound(self.least, &carried).is_none_or(|b| known.is_some_and(|k| b > i128::from(k))) {
-                    continue;
-                }
-                if !self.carries(&chosen) {
-                    shared = true;
-                    continue;
-                }
-                if let Some((terms, times)) = self.compute.best(&carried)
-                    && known.is_none_or(|k| terms.total <= k)
-                {
-                    let solution = self.solution(&chosen, terms, times);
-                    if local.as_ref().is_none_or(|l| solution.score < l.score) {
-                        local = Some(solution);
-                    }
-                }
-            }
-        }
-        if let Some(solution) = local {
-            best.offer(solution);
-        }
+        let running = self.legs.iter().zip(&options).filter(|(leg, _)| span(leg) == Span::Run);
+        let rate = running.fold(Ratio::from_integer(0), |sum, (_, o)| sum.checked_add(&o[0].path).unwrap_or(sum));
         // a limit at which the legs overfill a link may hold a cheaper plan than those at which they do not
-        if shared {
+        if self.select(&options, &rate, best).shared {
             joint::settle(self, &options, &floors, best);
         }
     }

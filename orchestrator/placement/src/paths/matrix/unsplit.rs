@@ -9,6 +9,7 @@ use super::{
     split::{self, Solved, SplitEffort},
     tree::Tree,
 };
+use crate::dice::Dice;
 use std::cmp::Reverse;
 
 /// How long the search goes on.
@@ -52,7 +53,7 @@ pub fn unsplit(matrix: &Matrix, effort: UnsplitEffort) -> Routing {
     let mut search = Search::new(matrix, &solved);
     let mut rounds = solved.rounds + search.settle();
     let mut best = search.snapshot();
-    let mut dice = Dice(effort.seed);
+    let mut dice = Dice::new(effort.seed);
     let end = search.responses + effort.responses;
     let mut shakes = 0_u32;
     while search.responses < end && u128::from(search.utilisation(best.largest).billionths) > enough {
@@ -92,19 +93,6 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
-}
-
-/// Splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % end.max(1) as u64) as usize
-    }
 }
 
 struct Snapshot {
@@ -249,20 +237,20 @@ impl<'a> Search<'a> {
     /// Takes demands off a full arc, and a few others, lays them anew in another order, and lets what is near answer.
     fn shake(&mut self, dice: &mut Dice) -> u32 {
         let fullest = self.measure.fullest();
-        let sharpness = SHARPNESS[1 + dice.below(SHARPNESS.len() - 1)];
+        let sharpness = SHARPNESS[1 + dice.index(SHARPNESS.len() - 1)];
         self.measure.refer(fullest, sharpness);
         let arcs = 0..self.measure.load.len() as u32;
         let full: Vec<u32> = arcs.filter(|arc| self.measure.near(*arc, fullest, FULL)).collect();
-        let arc = full[dice.below(full.len())];
+        let arc = full[dice.index(full.len())];
         let mut there: Vec<usize> = (0..self.routes.len()).filter(|i| self.routes[*i].contains(&arc)).collect();
         let mut lifted = Vec::new();
-        for _ in 0..=dice.below(OFF_FULL) {
+        for _ in 0..=dice.index(OFF_FULL) {
             if !there.is_empty() {
-                lifted.push(there.swap_remove(dice.below(there.len())));
+                lifted.push(there.swap_remove(dice.index(there.len())));
             }
         }
-        for _ in 0..dice.below(OFF_ANY + 1) {
-            let other = dice.below(self.routes.len());
+        for _ in 0..dice.index(OFF_ANY + 1) {
+            let other = dice.index(self.routes.len());
             if !lifted.contains(&other) {
                 lifted.push(other);
             }
@@ -272,7 +260,7 @@ impl<'a> Search<'a> {
             self.routes[*i].clear();
         }
         while !lifted.is_empty() {
-            let i = lifted.swap_remove(dice.below(lifted.len()));
+            let i = lifted.swap_remove(dice.index(lifted.len()));
             self.respond(i);
             self.lay(i);
         }

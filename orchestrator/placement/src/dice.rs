@@ -1,8 +1,8 @@
-//! The dice that documents are made with.
+//! Chance from a seed.
 
-/// Splitmix64: enough to vary documents, and the same everywhere.
+/// Splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014); the same everywhere.
 #[derive(Debug, Clone)]
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     pub fn new(seed: u64) -> Self {
@@ -20,6 +20,11 @@ impl Dice {
     /// Up to but not `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
+    }
+
+    /// A place in a list of so many.
+    pub fn index(&mut self, end: usize) -> usize {
+        self.below(end as u64) as usize
     }
 
     pub fn between(&mut self, from: u64, to: u64) -> u64 {
