@@ -159,7 +159,7 @@ impl<S: Store> Desk<S> {
         // what is over is free, though its rows may still be there
         let to_come = Slots::from(now);
         let booked = sight.booked.iter().map(|(link, calendar)| (link.clone(), calendar.within(to_come)));
-        let booked = booked.filter(|(_, calendar)| !calendar.is_empty()).collect();
+        let booked = booked.filter(|(_, c)| !c.is_empty()).map(|(link, c)| (link, Arc::new(c))).collect();
         let live = Live {
             sites,
             reserved: sight.reserved.clone(),

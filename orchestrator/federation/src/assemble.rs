@@ -67,7 +67,7 @@ pub struct Live {
     /// What orders and quotes hold for good, by directed link; missing: nothing.
     pub reserved: BTreeMap<LinkId, Bandwidth>,
     /// What they hold for a time only, by directed link; missing: nothing.
-    pub booked: BTreeMap<LinkId, Calendar>,
+    pub booked: BTreeMap<LinkId, Arc<Calendar>>,
     /// Where data is now; a dataset that is missing is where the base has it.
     pub datasets: BTreeMap<DatasetName, ViewDataset>,
     /// Orders that are known to end, in any order.
@@ -343,7 +343,7 @@ impl View {
             LinkNow {
                 capacity: link.capacity,
                 open: link.capacity.saturating_sub(reserved),
-                calendar: live.booked.get(&link.id).cloned().map(Arc::new).unwrap_or_default(),
+                calendar: live.booked.get(&link.id).cloned().unwrap_or_default(),
                 latency: figure.latency,
                 stale: figure.stale,
                 estimated,

@@ -2,7 +2,6 @@
 //! `JOINT_FILE` names a file of instances (plain or gzip), by default the 24 of the data folder. Then batches of orders on
 //! generated federations, beside what they cost when placed one after the other.
 
-use flate2::read::MultiGzDecoder;
 use rhumb_federation::View;
 use rhumb_placement::{
     Policy, Request, apply,
@@ -16,7 +15,6 @@ use rhumb_placement::{
 };
 use std::{
     env, fs,
-    io::Read,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -60,18 +58,14 @@ fn batch(sites: u32, accelerators: u32, count: u32) {
 }
 
 fn instances() {
-    let file = env::var_os("JOINT_FILE").map_or_else(default_file, PathBuf::from);
-    let Ok(bytes) = fs::read(&file) else {
-        println!("skipped: {} is not there, set RHUMB_DATA or JOINT_FILE", file.display());
-        return;
-    };
-    let mut text = String::new();
-    let read = if bytes.starts_with(&[0x1f, 0x8b]) {
-        MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text)
+    let (folder, file) = if let Some(file) = env::var_os("JOINT_FILE") {
+        (PathBuf::new(), file.to_string_lossy().into_owned())
     } else {
-        (&bytes[..]).read_to_string(&mut text)
+        let Some(folder) = public_data::folder("facility") else { return };
+        (folder, "joint_small.json".to_owned())
     };
-    read.expect("the file is text");
+    let text = public_data::text(&folder, &file);
+    let text = text.expect("the file can be read").expect("the file is there");
     let number = |key: &str| env::var(key).ok().and_then(|v| v.parse::<u64>().ok());
     let default = Budget::default();
     let budget = Budget {
@@ -105,9 +99,4 @@ fn instances() {
     if let Some(out) = env::var_os("JOINT_OUT") {
         fs::write(out, serde_json::Value::Array(answers).to_string()).expect("the file can be written");
     }
-}
-
-fn default_file() -> PathBuf {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    env::var_os("RHUMB_DATA").map_or_else(beside, PathBuf::from).join("facility/joint_small.json.gz")
 }

@@ -12,13 +12,7 @@ use rhumb_placement::paths::{
     wan,
     yen::k_shortest,
 };
-use std::{
-    fs,
-    hint::black_box,
-    io::{self, Read},
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{fs, hint::black_box, time::Instant};
 
 fn main() {
     questions();
@@ -84,12 +78,8 @@ fn network(points: usize) -> Graph {
 }
 
 fn matrices() {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("RHUMB_DATA").map_or_else(beside, PathBuf::from).join("wan");
-    let Ok(table) = fs::read_to_string(folder.join("reference_mlu.csv")) else {
-        println!("skipped: {} has no reference_mlu.csv, and RHUMB_DATA names no other folder", folder.display());
-        return;
-    };
+    let Some(folder) = public_data::folder("wan") else { return };
+    let table = fs::read_to_string(folder.join("reference_mlu.csv")).expect("the nets have a table of optima");
     let parts: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     println!(
         "{:<22} {:>14} {:>14} {:>14} {:>8} {:>9} {:>14} {:>14} {:>7} {:>9}",
@@ -101,7 +91,8 @@ fn matrices() {
         if !parts.is_empty() && !parts.iter().any(|part| name.contains(part.as_str())) {
             continue;
         }
-        let matrix = wan::read(name, |file| text(&folder, file)).expect("the nets of the table can be read").matrix;
+        let matrix =
+            wan::read(name, |file| public_data::text(&folder, file)).expect("the nets of the table can be read").matrix;
         let begun = Instant::now();
         let many = split(&matrix, SplitEffort::default());
         let split_ms = begun.elapsed().as_secs_f64() * 1e3;
@@ -117,17 +108,4 @@ fn matrices() {
             single / floor,
         );
     }
-}
-
-fn text(folder: &Path, file: &str) -> io::Result<Option<String>> {
-    let (plain, packed) = (folder.join(file), folder.join(format!("{file}.gz")));
-    if plain.exists() {
-        return fs::read_to_string(plain).map(Some);
-    }
-    if !packed.exists() {
-        return Ok(None);
-    }
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(fs::File::open(packed)?).read_to_string(&mut text)?;
-    Ok(Some(text))
 }

@@ -2,6 +2,7 @@
 //! from `cases/open.json` beside the data folder (`RHUMB_DATA`, else `../shared/data` beside the project).
 
 use crate::world::{World, is, tenant};
+use public_data::case;
 use rhumb_control::{Caller, DeskError, intake::Accepted};
 use rhumb_federation::View;
 use rhumb_model::{NodeName, Order, OrderId, OrderState, Phase, ReasonKind};
@@ -9,26 +10,12 @@ use rhumb_placement::{Decision, Policy, Request};
 use rhumb_store::{Holder, OrderRecord, Store};
 use serde_json::Value;
 use std::{
-    path::PathBuf,
     sync::{
         Barrier, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
-
-/// The case's input; `None`, with a notice, where the cases are not there.
-fn input(id: &str) -> Option<Value> {
-    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
-    let data = std::env::var_os("RHUMB_DATA").map_or_else(beside, PathBuf::from);
-    let path = data.join("../cases/open.json");
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("skipped: {} is not there; set RHUMB_DATA to the data folder to run this", path.display());
-        return None;
-    };
-    let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
-    Some(cases.into_iter().find(|c| c["id"] == id).unwrap()["input"].clone())
-}
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap()
@@ -74,7 +61,7 @@ links: [{id: a, from: s1, to: s2, both_ways: true, capacity: 100Mbps, latency: 1
 /// H-O02: what has been promised is taken from what is free before the site reports again.
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_that_arrive_faster_than_reports_do_not_share_the_same_devices() {
-    let Some(case) = input("H-O02") else { return };
+    let Some(case) = case("H-O02") else { return };
     let (orders, each) = (number(&case["orders_concurrent"]), number(&case["each_gpus"]));
     let free = number(&case["sites"][0]["free_gpus"]);
     assert_eq!((free, number(&case["sites"][1]["free_gpus"])), (8, 0), "the federation here is the case's");
@@ -146,7 +133,7 @@ links: [{id: a, from: s1, to: s2, both_ways: true, capacity: 100Mbps, latency: 1
 /// H-O04: a gang that lost a member has all of its devices or none, whoever comes meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gang_that_loses_a_member_holds_all_or_nothing() {
-    let Some(case) = input("H-O04") else { return };
+    let Some(case) = case("H-O04") else { return };
     let (members, each) = (number(&case["gang"]["min"]), number(&case["gang"]["gpus_each"]));
     let all = (members * each) as usize;
     assert_eq!((members, each), (4, 1), "the federation here is the case's");
@@ -217,7 +204,7 @@ async fn meet(barrier: &'static LazyLock<Barrier>) {
 /// H-O05: a plan for the order as it was is refused when it is committed, and leaves nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_for_an_order_that_was_amended_meanwhile_holds_nothing() {
-    let Some(case) = input("H-O05") else { return };
+    let Some(case) = case("H-O05") else { return };
     let (before, after) = (number(&case["order"]["gang_min"]), number(&case["patch"]["gang_min"]));
     let free = number(&case["free_gpus"]);
     assert!(before <= free && free < after && after <= 8, "the case is about room for one of the two");

@@ -1,29 +1,16 @@
 //! Instances with proved optima, where the data is there.
 
 use crate::check;
-use flate2::read::GzDecoder;
 use rhumb_placement::batch::{
     instance,
     solve::{Budget, solve},
 };
-use std::{collections::BTreeMap, env, fs, io::Read, path::PathBuf};
-
-/// `RHUMB_DATA`, else `../shared/data` beside the repository.
-fn data() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = env::var_os("RHUMB_DATA").map_or_else(beside, PathBuf::from);
-    folder.join("facility").is_dir().then(|| folder.join("facility"))
-}
+use std::{collections::BTreeMap, fs};
 
 #[test]
 fn proved_optima_are_met_and_bounds_are_close() {
-    let Some(folder) = data() else {
-        eprintln!("skipped: no data folder, set RHUMB_DATA");
-        return;
-    };
-    let mut text = String::new();
-    let packed = fs::File::open(folder.join("joint_small.json.gz")).unwrap();
-    GzDecoder::new(packed).read_to_string(&mut text).unwrap();
+    let Some(folder) = public_data::folder("facility") else { return };
+    let text = public_data::text(&folder, "joint_small.json").unwrap().unwrap();
     let optima = fs::read_to_string(folder.join("joint_small_optima.csv")).unwrap();
     let optima: BTreeMap<&str, f64> = optima
         .lines()

@@ -2,23 +2,10 @@
 //! `cases/open.json` beside the data folder (`RHUMB_DATA`, else `../shared/data` beside the project).
 
 use crate::world::{order, submit, view};
+use public_data::case;
 use rhumb_model::{ReasonKind, refusal::VerdictKind};
 use rhumb_placement::{Decision, Policy, Request, audit, place};
 use serde_json::{Value, json};
-use std::path::PathBuf;
-
-/// The case's input; `None`, with a notice, where the cases are not there.
-fn input(id: &str) -> Option<Value> {
-    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
-    let data = std::env::var_os("RHUMB_DATA").map_or_else(beside, PathBuf::from);
-    let path = data.join("../cases/open.json");
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("skipped: {} is not there; set RHUMB_DATA to the data folder to run this", path.display());
-        return None;
-    };
-    let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
-    Some(cases.into_iter().find(|c| c["id"] == id).unwrap()["input"].clone())
-}
 
 /// One node for each number of free accelerators.
 fn nodes(free: &[Value]) -> Value {
@@ -39,7 +26,7 @@ fn decided(federation: &Value, document: &Value) -> Decision {
 /// H-O03: one replica stands on one node, however much the site has in sum.
 #[test]
 fn a_site_whose_nodes_are_all_too_small_is_not_chosen_for_its_sum() {
-    let Some(case) = input("H-O03") else { return };
+    let Some(case) = case("H-O03") else { return };
     let sites = case["sites"].as_array().unwrap();
     let mut federation = json!({
         "currency": "CNY",
@@ -81,7 +68,7 @@ fn a_site_whose_nodes_are_all_too_small_is_not_chosen_for_its_sum() {
 /// H-S07: what an order needs is the sum over its components, not what a single count of replicas says.
 #[test]
 fn components_with_counts_of_their_own_are_all_counted() {
-    let Some(case) = input("H-S07") else { return };
+    let Some(case) = case("H-S07") else { return };
     let parts = case["components"].as_array().unwrap();
     let needed: u64 = parts.iter().map(|c| c["n"].as_u64().unwrap() * c["gpus"].as_u64().unwrap()).sum();
     let free = case["free"].as_object().unwrap();

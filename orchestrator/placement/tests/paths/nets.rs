@@ -4,39 +4,17 @@ use rhumb_placement::paths::{
     matrix::{SplitEffort, UnsplitEffort, split, unsplit},
     wan::{self, Net, WanError},
 };
-use std::{fs, io::Read, path::PathBuf};
-
-/// The folder of public data; a test without it says so.
-fn folder() -> Option<PathBuf> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("RHUMB_DATA").map_or_else(beside, PathBuf::from).join("wan");
-    if !folder.is_dir() {
-        eprintln!("skipped: {} is not there, and RHUMB_DATA names no other folder", folder.display());
-        return None;
-    }
-    Some(folder)
-}
+use std::fs;
 
 fn read(folder: &std::path::Path, name: &str) -> Result<Net, WanError<std::io::Error>> {
-    wan::read(name, |file| {
-        let (plain, packed) = (folder.join(file), folder.join(format!("{file}.gz")));
-        if plain.exists() {
-            return fs::read_to_string(plain).map(Some);
-        }
-        if !packed.exists() {
-            return Ok(None);
-        }
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(fs::File::open(packed)?).read_to_string(&mut text)?;
-        Ok(Some(text))
-    })
+    wan::read(name, |file| public_data::text(folder, file))
 }
 
 /// Every net of the reference table: within 2 % of the optimum where demands may split; on single paths at most 8 % above
 /// what no routing can avoid.
 #[test]
 fn nets_are_routed_within_the_bars() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = public_data::folder("wan") else { return };
     let table = fs::read_to_string(folder.join("reference_mlu.csv")).unwrap();
     let mut nets = 0;
     for line in table.lines().skip(1) {
@@ -62,7 +40,7 @@ fn nets_are_routed_within_the_bars() {
 
 #[test]
 fn teavar_nets_are_read_with_their_decimals() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = public_data::folder("wan") else { return };
     for (name, points) in [("teavar/B4", 12), ("teavar/Abilene", 12), ("teavar/B4/24", 12)] {
         let matrix = read(&folder, name).unwrap().matrix;
         assert_eq!(matrix.demands(), points * points, "{name}");

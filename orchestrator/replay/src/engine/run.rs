@@ -15,6 +15,7 @@ use rhumb_model::{
     quantity::Span,
     ratio::{Decimal, Ratio, round_half_up},
 };
+use rhumb_placement::booking::LegPhase;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
@@ -193,10 +194,10 @@ impl Run {
 impl Moving {
     fn new(leg: &Leg, order: &Order, world: &World) -> Self {
         let flow = &order.flows[leg.flow as usize];
-        let phase = match (leg.volume_bytes > 0, &flow.to) {
-            (true, End::Component(_)) => 0,
-            (true, _) => 2,
-            (false, _) => 1,
+        let phase = match LegPhase::of(order, leg) {
+            LegPhase::Inbound => 0,
+            LegPhase::Run => 1,
+            LegPhase::Outbound => 2,
         };
         let access = [&flow.from, &flow.to].into_iter().map(|end| match end {
             End::Region(name) => world.view.regions.get(name).map_or(0, |r| r.access.micros() as i64),

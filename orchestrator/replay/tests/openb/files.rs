@@ -1,34 +1,16 @@
 //! The published files, where they are at hand.
 
 use rhumb_replay::openb::{Arrivals, Bench, Nodes, Pods, Ranks};
-use std::{
-    fs,
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-/// The folder of the benchmark's files, from the environment or beside the repository; says that it is missing.
+/// The folder of the benchmark's files; says that it is missing.
 pub fn folder() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let data = std::env::var_os("RHUMB_DATA").map_or_else(|| root.join("../shared/data"), PathBuf::from);
-    let folder = data.join("openb");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: {} is not there; set RHUMB_DATA to the folder of the public data", folder.display());
-    None
+    public_data::folder("openb")
 }
 
 /// A file, or the same with `.gz`, unpacked.
 pub fn bytes(folder: &Path, name: &str) -> Vec<u8> {
-    let plain = folder.join(name);
-    if plain.is_file() {
-        return fs::read(plain).unwrap();
-    }
-    let packed = fs::read(folder.join(format!("{name}.gz"))).unwrap();
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
-    bytes
+    public_data::bytes(folder, name).unwrap().unwrap()
 }
 
 pub fn bench(folder: &Path, list: &str) -> Bench {
