@@ -1,0 +1,4 @@
+//! Placeholder.
+/// x
+#[derive(Debug)]
+pub struct Catalogue;
