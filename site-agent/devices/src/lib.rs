@@ -13,7 +13,7 @@ pub mod snapshot;
 pub mod topology;
 pub mod value;
 
-pub use accelerator::{Accelerator, Condition, Ecc, Job, MigMode, Pcie, PciAddress, PciId, Slice, Vendor};
+pub use accelerator::{Accelerator, Condition, Ecc, Job, MigMode, PciAddress, PciId, Pcie, Slice, Vendor};
 pub use catalogue::Catalogue;
 pub use read::{Capture, Format, ReadError, Section, read};
 pub use snapshot::{Nic, PciFunction, Snapshot};

@@ -20,7 +20,7 @@ pub enum LinkKind {
     Phb,
     /// Host bridges of one NUMA node.
     Node,
-    /// The links between sockets.
+    /// The links between NUMA nodes, sockets among them.
     System,
     /// PCIe, and the source does not say how far; hops where it counts them.
     Pcie(Option<u32>),
@@ -50,7 +50,10 @@ impl LinkKind {
             "NA" | "N/A" | "-" => Self::Unknown,
             _ => match upper.strip_prefix("NV").map(str::parse) {
                 Some(Ok(links)) => Self::NvLink(links),
-                _ if upper.strip_prefix("MX").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) => {
+                _ if upper
+                    .strip_prefix("MX")
+                    .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) =>
+                {
                     Self::MetaXLink
                 }
                 _ => Self::Other(crate::value::short(word)),
@@ -76,7 +79,7 @@ impl fmt::Display for LinkKind {
             Self::Pxb => f.write_str("pcie switches"),
             Self::Phb => f.write_str("host bridge"),
             Self::Node => f.write_str("numa node"),
-            Self::System => f.write_str("between sockets"),
+            Self::System => f.write_str("between numa nodes"),
             Self::Pcie(Some(hops)) => write!(f, "pcie, {hops} hops"),
             Self::Pcie(None) => f.write_str("pcie"),
             Self::Ethernet => f.write_str("ethernet"),

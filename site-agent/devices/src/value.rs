@@ -21,6 +21,8 @@ pub enum Why {
     Unreadable(String),
     /// A number that no device can have: the mark of a missing value in some tools.
     Impossible(String),
+    /// What is there does not settle it.
+    Unsettled(String),
     /// The tool shortened the text.
     Shortened(String),
     /// A call failed.
@@ -36,6 +38,7 @@ impl fmt::Display for Why {
             Self::Said(text) => write!(f, "the source says {text:?}"),
             Self::Unreadable(text) => write!(f, "{text:?} is no such value"),
             Self::Impossible(text) => write!(f, "{text:?} is out of range"),
+            Self::Unsettled(text) => f.write_str(text),
             Self::Shortened(text) => write!(f, "{text:?} is shortened"),
             Self::Failed { call, error } => write!(f, "{call}: {error}"),
             Self::NoAnswer { call, after_ms } => write!(f, "{call}: no answer after {after_ms} ms"),
@@ -92,6 +95,9 @@ impl<T: Serialize> Serialize for Value<T> {
 /// Most of a text that is kept of what could not be read.
 const KEPT: usize = 120;
 
+/// Longest text that is a value: a command line.
+const LONGEST: usize = 4_096;
+
 /// The first characters of a text, for notes and reasons.
 pub(crate) fn short(text: &str) -> String {
     text.chars().take(KEPT).collect()
@@ -117,7 +123,8 @@ pub(crate) fn text(raw: &str) -> Value<String> {
     match none_word(raw) {
         _ if raw.is_empty() => Value::default(),
         Some(word) => Value::Unknown(Why::Said(word)),
-        None => Value::Known(short(raw)),
+        None if raw.len() > LONGEST => Value::Unknown(Why::Shortened(short(raw))),
+        None => Value::Known(raw.to_owned()),
     }
 }
 
@@ -141,8 +148,10 @@ fn milli(raw: &str) -> Option<(i64, &str)> {
         return None;
     }
     let part: String = part.chars().chain("000".chars()).take(3).collect();
-    let whole: i64 = whole.parse().ok()?;
-    Some((sign * whole.checked_mul(1_000)?.checked_add(part.parse().ok()?)?, unit.trim()))
+    // what does not fit is out of any range
+    let whole: i64 = whole.parse().unwrap_or(i64::MAX);
+    let part: i64 = part.parse().ok()?;
+    Some((sign * whole.saturating_mul(1_000).saturating_add(part).min(i64::MAX - 1), unit.trim()))
 }
 
 fn bounded(raw: &str, units: &[&str], most_milli: i64) -> Value<i64> {

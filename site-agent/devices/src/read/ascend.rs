@@ -18,7 +18,10 @@ pub(super) fn values(raw: &str, shown: &mut Snapshot) -> bool {
             continue;
         }
         match key {
-            "NPU ID" => (npu, chip, chips, skip, started) = (value.parse().ok(), Value::default(), Value::default(), false, true),
+            "NPU ID" => {
+                (npu, chip, chips, skip, started) =
+                    (value.parse().ok(), Value::default(), Value::default(), false, true)
+            }
             "Chip Count" => chips = count(value),
             "Chip ID" => (chip, skip) = (count(value), false),
             "Chip Name" if chip.known().is_some() && value == "mcu" => {

@@ -50,7 +50,8 @@ fn cut(frame: Vec<Vec<Vec<String>>>, doubled: &[bool], tables: &mut Vec<Table>) 
     for (rows, doubled) in frame.into_iter().zip(doubled) {
         let first = rows.first().and_then(|r| r.first()).map_or("", String::as_str);
         let word = first.split_whitespace().next().unwrap_or_default();
-        let is_heading = *doubled && word.chars().all(|c| c.is_ascii_alphabetic() || c == ':') && word != "No" && word != "no";
+        let is_heading =
+            *doubled && word.chars().all(|c| c.is_ascii_alphabetic() || c == ':') && word != "No" && word != "no";
         // a title of processes stands in one box with its heading
         if is_heading {
             if !table.heading.is_empty() {
@@ -73,7 +74,7 @@ fn cut(frame: Vec<Vec<Vec<String>>>, doubled: &[bool], tables: &mut Vec<Table>) 
 }
 
 /// Headings of more than one word.
-const PHRASES: [&str; 9] = [
+const PHRASES: [&str; 11] = [
     "Volatile Uncorr. ECC",
     "Compute M.",
     "MIG M.",
@@ -82,6 +83,8 @@ const PHRASES: [&str; 9] = [
     "Process id",
     "Process memory(MB)",
     "GPU Memory",
+    "Shared Memory-Usage",
+    "Shared BAR1-Usage",
     "GPU NUMA ID",
 ];
 
@@ -94,7 +97,7 @@ fn words(heading: &str) -> Vec<String> {
     heading.split_whitespace().map(|w| w.replace('\u{1}', " ").to_ascii_lowercase()).collect()
 }
 
-const UNITS: [&str; 5] = ["MiB", "MB", "GiB", "W", "C"];
+const UNITS: [&str; 3] = ["MiB", "MB", "GiB"];
 
 /// The values of a row's cell; `a / b` and a number with its unit are one.
 fn values(cell: &str) -> Vec<String> {
@@ -159,7 +162,8 @@ mod tests {
     fn two_sides_of_a_stroke_are_one_value() {
         let found = pairs("Fan Temp Perf Pwr:Usage/Cap", "N/A   42C    P0             98W /  700W").unwrap();
         assert_eq!(halves(&found[3].1), ("98W", "700W"));
-        let found = pairs("AICore(%) Memory-Usage(MB) HBM-Usage(MB)", "0           0    / 0          26838/ 32768").unwrap();
+        let found =
+            pairs("AICore(%) Memory-Usage(MB) HBM-Usage(MB)", "0           0    / 0          26838/ 32768").unwrap();
         assert_eq!(halves(&found[2].1), ("26838", "32768"));
         assert_eq!(halves("N/A / N/A"), ("N/A", "N/A"));
         assert_eq!(halves("826/65536 MiB"), ("826", "65536 MiB"));

@@ -8,6 +8,9 @@ use crate::{
 use std::collections::BTreeMap;
 
 pub(super) fn list(raw: &str, shown: &mut Snapshot) -> bool {
+    if raw.contains("NVSMI LOG") || raw.contains("+---") {
+        return false;
+    }
     let mut found = false;
     let mut at: Option<u32> = None;
     for line in raw.lines() {
@@ -18,17 +21,19 @@ pub(super) fn list(raw: &str, shown: &mut Snapshot) -> bool {
             shown.row(Accelerator { model: text(name), uuid: text(uuid), ..device });
             continue;
         }
-        if let Some((key, value)) = line.split_once(':').filter(|_| !line.starts_with([' ', '|'])) {
+        if let Some((key, value)) = line.split_once(':').filter(|_| !line.starts_with([' ', '\t', '|'])) {
             let version = |prefix: &str| text(value).map(|v| format!("{prefix}{v}"));
-            match key.trim() {
-                "DRIVER version" | "KMD version" => shown.driver = version("").or(std::mem::take(&mut shown.driver)),
+            found |= match key.trim() {
+                "DRIVER version" | "KMD version" => {
+                    shown.driver = version("").or(std::mem::take(&mut shown.driver));
+                    true
+                }
                 "CUDA Version" | "CUDA version" | "CUDA UMD version" => {
                     shown.runtime = version("CUDA ").or(std::mem::take(&mut shown.runtime));
+                    true
                 }
-                "NVML version" | "NVIDIA-SMI version" => {}
-                _ => continue,
-            }
-            found |= key.contains("ersion");
+                _ => false,
+            };
         }
         let Some(index) = at else { continue };
         let row = shown.row(Accelerator::numbered(index, Vendor::Nvidia));
@@ -109,7 +114,8 @@ pub(super) fn csv(raw: &str, shown: &mut Snapshot) -> bool {
 fn row_of_csv(row: &BTreeMap<&str, &str>, shown: &mut Snapshot) {
     let get = |keys: &[&str]| keys.iter().find_map(|k| row.get(k).copied()).unwrap_or_default();
     let either = |keys: &[&str]| {
-        keys.iter().fold(Value::default(), |value: Value<u64>, key| value.or(watts(row.get(key).copied().unwrap_or(""))))
+        keys.iter()
+            .fold(Value::default(), |value: Value<u64>, key| value.or(watts(row.get(key).copied().unwrap_or(""))))
     };
     let device = Accelerator {
         index: count(get(&["index"])),

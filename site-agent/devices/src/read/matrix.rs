@@ -48,7 +48,9 @@ fn is_accelerator(label: &str) -> bool {
 }
 
 fn is_nic(label: &str) -> bool {
-    !is_accelerator(label) && label.starts_with(|c: char| c.is_ascii_alphabetic()) && label.ends_with(|c: char| c.is_ascii_digit())
+    !is_accelerator(label)
+        && label.starts_with(|c: char| c.is_ascii_alphabetic())
+        && label.ends_with(|c: char| c.is_ascii_digit())
 }
 
 impl<'a> Heading<'a> {
@@ -97,7 +99,12 @@ impl<'a> Heading<'a> {
             };
             let cells: Vec<&str> = tokens.collect();
             if cells.len() < self.columns.len() {
-                shown.note(format!("the row of {} has {} of {} links", self.columns[at], cells.len(), self.columns.len()));
+                shown.note(format!(
+                    "the row of {} has {} of {} links",
+                    self.columns[at],
+                    cells.len(),
+                    self.columns.len()
+                ));
                 continue;
             }
             seen[at] = true;

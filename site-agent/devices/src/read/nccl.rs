@@ -2,7 +2,7 @@
 
 use super::rocm::generation;
 use crate::{
-    accelerator::{self, Accelerator, Pcie, PciAddress, PciId, Vendor, hex},
+    accelerator::{self, Accelerator, PciAddress, PciId, Pcie, Vendor, hex},
     snapshot::{Nic, PciFunction, Snapshot},
     topology::{ENDS, End, LinkKind, Topology},
     value::{Value, count, parsed, text},
@@ -128,7 +128,7 @@ impl Walk {
             pci,
             pci_id,
             pcie: Pcie {
-                generation: generation(speed.trim_end_matches("GT/s").trim_end_matches("PCIe").trim()),
+                generation: generation(speed.trim_end_matches("PCIe").trim().trim_end_matches("GT/s").trim()),
                 lanes: count(lanes),
                 ..Pcie::default()
             },
@@ -138,9 +138,17 @@ impl Walk {
         self.places.push(Place { numa, above: above.to_vec(), end: End { label, accelerator: Some(position) } });
     }
 
-    fn nic(&mut self, net: Node<'_, '_>, numa: Option<u16>, above: &[usize], pci: Value<PciAddress>, pci_id: Value<PciId>) {
+    fn nic(
+        &mut self,
+        net: Node<'_, '_>,
+        numa: Option<u16>,
+        above: &[usize],
+        pci: Value<PciAddress>,
+        pci_id: Value<PciId>,
+    ) {
         let name = text(net.attribute("name").unwrap_or_default());
-        let label = name.known().cloned().or_else(|| pci.known().map(ToString::to_string)).unwrap_or_else(|| "NIC".into());
+        let label =
+            name.known().cloned().or_else(|| pci.known().map(ToString::to_string)).unwrap_or_else(|| "NIC".into());
         let speed_mbps = parsed(net.attribute("speed").unwrap_or_default(), |s| s.parse().ok());
         let numa_value = numa.map_or_else(Value::default, Value::Known);
         self.shown.nics.push(Nic { name, pci, pci_id, numa: numa_value, speed_mbps });
@@ -150,7 +158,8 @@ impl Walk {
     fn finish(mut self) -> Snapshot {
         if !self.shown.unclassified.is_empty() {
             let n = self.shown.unclassified.len();
-            self.shown.note(format!("{n} PCI functions have no class: they are counted neither as accelerators nor as NICs"));
+            self.shown
+                .note(format!("{n} PCI functions have no class: they are counted neither as accelerators nor as NICs"));
         }
         if self.places.is_empty() || self.places.len() > ENDS {
             return self.shown;
@@ -172,13 +181,19 @@ impl Walk {
             let target = link.to.known().and_then(place_of);
             let from = self.places[link.from].end.label.clone();
             match target {
-                Some(to) if to == link.from => notes.push(format!("{from} names itself as the other end of its NVLinks")),
+                Some(to) if to == link.from => {
+                    notes.push(format!("{from} names itself as the other end of its NVLinks"))
+                }
                 Some(to) => topology.join(link.from, to, &LinkKind::NvLink(link.count)),
                 None if link.to_switch => {
                     let through = |l: &&Linked| l.to_switch && l.from != link.from && l.to == link.to;
                     for other in self.linked.iter().filter(through) {
                         let sum = |at: usize| -> u32 {
-                            self.linked.iter().filter(|l| l.from == at && l.to_switch).map(|l| l.count).fold(0, u32::saturating_add)
+                            self.linked
+                                .iter()
+                                .filter(|l| l.from == at && l.to_switch)
+                                .map(|l| l.count)
+                                .fold(0, u32::saturating_add)
                         };
                         topology.join(link.from, other.from, &LinkKind::NvLink(sum(link.from).min(sum(other.from))));
                     }

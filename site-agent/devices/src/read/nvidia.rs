@@ -2,7 +2,7 @@
 
 use super::tree::Branch;
 use crate::{
-    accelerator::{self, Accelerator, Condition, Ecc, Job, Pcie, PciId, Slice, Vendor, hex, mig_mode},
+    accelerator::{self, Accelerator, Condition, Ecc, Job, PciId, Pcie, Slice, Vendor, hex, mig_mode},
     snapshot::Snapshot,
     value::{MIB, Value, Why, bytes, celsius, count, parsed, percent, short, text, watts},
 };
@@ -70,7 +70,7 @@ fn number(shown: &mut Snapshot) {
     for (i, device) in shown.accelerators.iter_mut().enumerate() {
         device.index = match complete {
             true => Value::Known(i as u32),
-            false => Value::Unknown(Why::Said("the log does not list every card".into())),
+            false => Value::Unknown(Why::Unsettled("the log does not list every card".into())),
         };
     }
 }
@@ -105,18 +105,16 @@ fn device(gpu: &Branch, bus: &str) -> Accelerator {
                 "pci/pci_gpu_link_info/pcie_gen/current_link_gen",
                 "pci/gpu_link_info/pcie_generation/current",
             ])),
-            generation_max: count(gpu.value(&[
-                "pci/pci_gpu_link_info/pcie_gen/max_link_gen",
-                "pci/gpu_link_info/pcie_generation/max",
-            ])),
+            generation_max: count(
+                gpu.value(&["pci/pci_gpu_link_info/pcie_gen/max_link_gen", "pci/gpu_link_info/pcie_generation/max"]),
+            ),
             lanes: lanes(gpu.value(&[
                 "pci/pci_gpu_link_info/link_widths/current_link_width",
                 "pci/gpu_link_info/link_width/current",
             ])),
-            lanes_max: lanes(gpu.value(&[
-                "pci/pci_gpu_link_info/link_widths/max_link_width",
-                "pci/gpu_link_info/link_width/max",
-            ])),
+            lanes_max: lanes(
+                gpu.value(&["pci/pci_gpu_link_info/link_widths/max_link_width", "pci/gpu_link_info/link_width/max"]),
+            ),
         },
         memory_bytes: bytes(gpu.value(&["fb_memory_usage/total"]), MIB),
         memory_used_bytes: bytes(gpu.value(&["fb_memory_usage/used"]), MIB),
@@ -143,7 +141,8 @@ pub(super) fn pci_id(raw: &str) -> Option<PciId> {
 /// The counters since the driver was loaded, summed over the kinds of memory that are counted.
 fn errors(gpu: &Branch, corrected: bool) -> Value<u64> {
     let Some(volatile) = gpu.branch("ecc_errors/volatile") else { return Value::default() };
-    let (total, mark) = if corrected { ("single_bit/total", "_correctable") } else { ("double_bit/total", "_uncorrectable") };
+    let (total, mark) =
+        if corrected { ("single_bit/total", "_correctable") } else { ("double_bit/total", "_uncorrectable") };
     if volatile.branch(total).is_some() {
         return count(volatile.value(&[total]));
     }
@@ -205,10 +204,9 @@ fn slices(gpu: &Branch) -> Vec<Slice> {
         memory_bytes: bytes(b.value(&["fb_memory_usage/total", "shared_fb_memory_usage/total"]), MIB),
         memory_used_bytes: bytes(b.value(&["fb_memory_usage/used", "shared_fb_memory_usage/used"]), MIB),
         multiprocessors: count(b.value(&["device_attributes/shared/multiprocessor_count"])),
-        ecc_uncorrected: count(b.value(&[
-            "ecc_error_count/volatile_count/sram_uncorrectable",
-            "ecc_errors/volatile/sram_uncorrectable",
-        ])),
+        ecc_uncorrected: count(
+            b.value(&["ecc_error_count/volatile_count/sram_uncorrectable", "ecc_errors/volatile/sram_uncorrectable"]),
+        ),
         ..Slice::default()
     };
     listed.chain(gpu.all("mig_device")).map(slice).collect()
@@ -227,12 +225,9 @@ fn jobs(gpu: &Branch) -> Value<Vec<Job>> {
             "gpu_instance_id" => gi = &b.value,
             "compute_instance_id" => ci = &b.value,
             "process_id" => jobs.push(job(b, &b.value, gi, ci)),
-            "process_info" => jobs.push(job(
-                b,
-                b.value(&["pid"]),
-                b.value(&["gpu_instance_id"]),
-                b.value(&["compute_instance_id"]),
-            )),
+            "process_info" => {
+                jobs.push(job(b, b.value(&["pid"]), b.value(&["gpu_instance_id"]), b.value(&["compute_instance_id"])))
+            }
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use super::ReadError;
 use crate::{
-    accelerator::{self, Accelerator, Pcie, PciId, Vendor, hex},
+    accelerator::{self, Accelerator, PciId, Pcie, Vendor, hex},
     snapshot::Snapshot,
     topology::{ENDS, End, LinkKind, Topology},
     value::{Value, Why, bytes, celsius, count, parsed, percent, short, text, watts},
@@ -28,7 +28,8 @@ pub(super) fn json(raw: &str) -> Result<Snapshot, ReadError> {
     let mut system = Keys::new();
     for (name, below) in &object {
         let Json::Object(below) = below else { continue };
-        let keys = below.iter().map(|(k, v)| (k.trim().to_owned(), v.as_str().map_or_else(|| v.to_string(), str::to_owned)));
+        let keys =
+            below.iter().map(|(k, v)| (k.trim().to_owned(), v.as_str().map_or_else(|| v.to_string(), str::to_owned)));
         match name.strip_prefix("card").and_then(|n| n.parse::<u32>().ok()) {
             Some(index) => _ = cards.insert(index, keys.collect::<Keys>()),
             None => system.extend(keys),
@@ -48,7 +49,9 @@ pub(super) fn json(raw: &str) -> Result<Snapshot, ReadError> {
 pub(super) fn values(raw: &str, shown: &mut Snapshot) -> bool {
     let mut cards: BTreeMap<u32, Keys> = BTreeMap::new();
     for line in raw.lines() {
-        let Some((index, rest)) = line.trim_start().strip_prefix("GPU[").and_then(|l| l.split_once(']')) else { continue };
+        let Some((index, rest)) = line.trim_start().strip_prefix("GPU[").and_then(|l| l.split_once(']')) else {
+            continue;
+        };
         let (Ok(index), Some((_, rest))) = (index.trim().parse::<u32>(), rest.split_once(':')) else { continue };
         let keys = cards.entry(index).or_default();
         let Some((key, value)) = rest.trim().split_once(": ").or_else(|| rest.trim().split_once(":\t")) else {
@@ -66,7 +69,8 @@ pub(super) fn values(raw: &str, shown: &mut Snapshot) -> bool {
 fn card(index: u32, keys: &Keys) -> Accelerator {
     let get = |names: &[&str]| {
         let exact = names.iter().find_map(|n| keys.get(*n));
-        exact.or_else(|| names.iter().find_map(|n| keys.iter().find(|(k, _)| k.eq_ignore_ascii_case(n)).map(|(_, v)| v)))
+        exact
+            .or_else(|| names.iter().find_map(|n| keys.iter().find(|(k, _)| k.eq_ignore_ascii_case(n)).map(|(_, v)| v)))
             .map_or("", String::as_str)
     };
     let heat = |sensor: &str| celsius(get(&[&format!("Temperature (Sensor {sensor}) (C)")]));
@@ -106,7 +110,8 @@ fn name(raw: &str) -> Value<String> {
 
 /// `1 (16.0GT/s x16)`: PCIe generation and lanes.
 fn link(raw: &str) -> (Value<u8>, Value<u8>) {
-    let Some((speed, lanes)) = raw.split_once('(').and_then(|(_, r)| r.trim_end_matches(')').split_once("GT/s x")) else {
+    let Some((speed, lanes)) = raw.split_once('(').and_then(|(_, r)| r.trim_end_matches(')').split_once("GT/s x"))
+    else {
         return Default::default();
     };
     (generation(speed.trim()), count(lanes.trim()))
@@ -132,9 +137,13 @@ fn of_system(system: &Keys, shown: &mut Snapshot) {
     let mut pairs: BTreeMap<(u32, u32), (Option<u32>, LinkKind)> = BTreeMap::new();
     for (key, value) in system {
         if let Some(pid) = key.strip_prefix("PID") {
-            shown.note(format!("process {pid} ({}) of no card that is named", value.split(',').next().unwrap_or_default()));
+            shown.note(format!(
+                "process {pid} ({}) of no card that is named",
+                value.split(',').next().unwrap_or_default()
+            ));
         }
-        let Some((what, pair)) = key.strip_prefix("(Topology) ").and_then(|k| k.split_once(" between DRM devices ")) else {
+        let Some((what, pair)) = key.strip_prefix("(Topology) ").and_then(|k| k.split_once(" between DRM devices "))
+        else {
             continue;
         };
         let Some((a, b)) = pair.split_once(" and ").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?))) else {
@@ -165,7 +174,8 @@ fn join(pairs: &BTreeMap<(u32, u32), (Option<u32>, LinkKind)>, shown: &mut Snaps
         let at = |index: &u32| named.iter().position(|n| n == index).unwrap_or(usize::MAX);
         topology.join(at(a), at(b), &kind);
     }
-    let absent: Vec<&str> = topology.ends.iter().filter(|e| e.accelerator.is_none()).map(|e| e.label.as_str()).collect();
+    let absent: Vec<&str> =
+        topology.ends.iter().filter(|e| e.accelerator.is_none()).map(|e| e.label.as_str()).collect();
     if !absent.is_empty() {
         shown.note(format!("the topology names cards that are not shown: {}", absent.join(", ")));
     }
@@ -220,7 +230,8 @@ pub(super) fn table(raw: &str, shown: &mut Snapshot) -> bool {
             break;
         }
         let cell = |i: usize| -> Option<String> {
-            let (start, end) = (heads[i].0.min(line.len()), heads.get(i + 1).map_or(line.len(), |h| h.0.min(line.len())));
+            let (start, end) =
+                (heads[i].0.min(line.len()), heads.get(i + 1).map_or(line.len(), |h| h.0.min(line.len())));
             // a value that runs over the edge of its column is not cut in two
             let whole = start == 0 || start >= line.len() || line[start - 1] == ' ' || line[start] == ' ';
             whole.then(|| line[start..end].iter().collect::<String>().trim().to_owned())

@@ -15,7 +15,9 @@ pub(super) fn nvidia(text: &str, shown: &mut Snapshot) -> bool {
     if !text.contains("NVIDIA-SMI") {
         return false;
     }
-    text.lines().filter(|l| l.starts_with("NVIDIA-SMI has failed") || l.starts_with("Failed to")).for_each(|l| shown.note(l));
+    text.lines()
+        .filter(|l| l.starts_with("NVIDIA-SMI has failed") || l.starts_with("Failed to"))
+        .for_each(|l| shown.note(l));
     let tables = frame::tables(text);
     let mut found = false;
     for table in &tables {
@@ -225,15 +227,11 @@ fn records(table: &Table, shown: &mut Snapshot) -> Vec<Record> {
     let lines = table.heading.len().max(1);
     for rows in table.groups.iter().flat_map(|g| g.chunks(lines)) {
         let mut record = Record::new();
-        for (heading, row) in table.heading.iter().zip(rows) {
-            for (place, (heading, cell)) in heading.iter().zip(row).enumerate() {
-                match frame::pairs(&numbered_first(heading, cell, place), cell) {
-                    Some(pairs) => {
-                        for (key, value) in pairs {
-                            record.entry(key).or_insert(value);
-                        }
-                    }
-                    None => shown.note(format!("not understood below {heading:?}: {cell:?}")),
+        for (line, row) in rows.iter().enumerate() {
+            for (place, cell) in row.iter().enumerate() {
+                match below(table, line, place, cell) {
+                    Some(pairs) => pairs.into_iter().for_each(|(key, value)| _ = record.entry(key).or_insert(value)),
+                    None => shown.note(format!("not understood in column {}: {cell:?}", place + 1)),
                 }
             }
         }
@@ -244,17 +242,26 @@ fn records(table: &Table, shown: &mut Snapshot) -> Vec<Record> {
     records
 }
 
-/// `Board Name` above `0 MetaX C500`: a first column that is a number and a name.
-fn numbered_first(heading: &str, _cell: &str, _place: usize) -> String {
-    heading.to_owned()
+/// A cell by the heading of its own line, or else by the one line of its column that has as many words: some headings stand
+/// upright.
+fn below(table: &Table, line: usize, place: usize, cell: &str) -> Option<Vec<(String, String)>> {
+    let heading = |line: &Vec<String>| line.get(place).cloned().unwrap_or_default();
+    let own = table.heading.get(line).map(heading)?;
+    if cell.is_empty() {
+        return Some(Vec::new());
+    }
+    let found = frame::pairs(&own, cell).filter(|pairs| !pairs.is_empty());
+    found.or_else(|| table.heading.iter().map(heading).find_map(|h| frame::pairs(&h, cell).filter(|p| !p.is_empty())))
 }
 
 /// Rows of a table of processes, one line each.
 fn jobs(table: &Table, card: &str, shown: &mut Snapshot) {
-    let Some(heading) = table.heading.iter().find(|h| h.iter().any(|c| {
-        let lower = c.to_ascii_lowercase();
-        lower.contains("process name")
-    })) else {
+    let Some(heading) = table.heading.iter().find(|h| {
+        h.iter().any(|c| {
+            let lower = c.to_ascii_lowercase();
+            lower.contains("process name")
+        })
+    }) else {
         return;
     };
     // nothing else may stand in a table that says there is nothing
