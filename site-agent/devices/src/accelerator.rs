@@ -1,7 +1,7 @@
 //! One accelerator as its source shows it.
 
 use crate::value::{Value, Why, short};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use std::{fmt, str::FromStr};
 
 /// Values are as the source shows them; units end the names.
@@ -73,7 +73,7 @@ pub struct Accelerator {
     pub jobs: Value<Vec<Job>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
     Nvidia,

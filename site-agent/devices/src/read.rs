@@ -103,7 +103,7 @@ pub fn read(bytes: &[u8]) -> Result<Capture, ReadError> {
         before.lines().filter(|l| !l.trim().is_empty()).for_each(|l| shown.note(l));
         return Ok(whole(Format::RocmJson, shown));
     }
-    let sections: Vec<Section> = parts(&text).into_iter().filter_map(section).collect();
+    let sections: Vec<Section> = parts(&text).iter().filter_map(section).collect();
     if sections.iter().all(|s| s.formats.is_empty()) {
         return Err(ReadError::Unrecognised(short(start.lines().next().unwrap_or_default())));
     }
@@ -211,7 +211,7 @@ const READERS: [(Format, Reader); 11] = [
     (Format::Matrix, matrix::read),
 ];
 
-fn section(part: Part<'_>) -> Option<Section> {
+fn section(part: &Part<'_>) -> Option<Section> {
     let text = part.lines.join("\n");
     if part.command.is_none() && text.trim().is_empty() {
         return None;

@@ -19,8 +19,8 @@ pub(super) fn values(raw: &str, shown: &mut Snapshot) -> bool {
         }
         match key {
             "NPU ID" => {
-                (npu, chip, chips, skip, started) =
-                    (value.parse().ok(), Value::default(), Value::default(), false, true)
+                (npu, chip, chips) = (value.parse().ok(), Value::default(), Value::default());
+                (skip, started) = (false, true);
             }
             "Chip Count" => chips = count(value),
             "Chip ID" => (chip, skip) = (count(value), false),
@@ -33,9 +33,6 @@ pub(super) fn values(raw: &str, shown: &mut Snapshot) -> bool {
         let Some(index) = npu.filter(|_| !skip) else { continue };
         // with one chip the blocks need not say which
         let part = if chip.known().is_none() && chips == Value::Known(1) { Value::Known(0) } else { chip.clone() };
-        if part.known().is_none() && chips.known().is_none_or(|n| *n != 1) && key != "NPU ID" {
-            continue;
-        }
         if part.known().is_none() {
             continue;
         }

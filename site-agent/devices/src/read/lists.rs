@@ -95,7 +95,7 @@ pub(super) fn csv(raw: &str, shown: &mut Snapshot) -> bool {
                 let (name, unit) = cell.split_once(" [").unwrap_or((cell, ""));
                 (name.to_owned(), if unit.starts_with("MiB") { "MiB" } else { "" })
             };
-            heading = cells.iter().map(split).map(|(name, unit)| (name, unit)).collect();
+            heading = cells.iter().map(split).collect();
             continue;
         }
         if heading.is_empty() {
@@ -142,6 +142,7 @@ fn row_of_csv(row: &BTreeMap<&str, &str>, shown: &mut Snapshot) {
             corrected: count(get(&["ecc.errors.corrected.volatile.total"])),
             uncorrected: count(get(&["ecc.errors.uncorrected.volatile.total"])),
         },
+        condition: super::nvidia::recovery(get(&["gpu_recovery_action"])),
         mig: mig_mode(get(&["mig.mode.current"])),
         ..Accelerator::default()
     };

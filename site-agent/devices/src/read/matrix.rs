@@ -26,12 +26,11 @@ pub(super) fn read(raw: &str, shown: &mut Snapshot) -> bool {
     };
     heading.fill(&lines[at + 1..], &vendor, shown);
     for line in &lines {
-        if let Some((label, name)) = line.trim().split_once(": ").filter(|(label, _)| is_nic(label)) {
-            if let Some(at) = heading.nics().position(|nic| nic == label)
-                && let Some(nic) = shown.nics.get_mut(at)
-            {
-                nic.name = text(name);
-            }
+        if let Some((label, name)) = line.trim().split_once(": ").filter(|(label, _)| is_nic(label))
+            && let Some(at) = heading.nics().position(|nic| nic == label)
+            && let Some(nic) = shown.nics.get_mut(at)
+        {
+            nic.name = text(name);
         }
     }
     true

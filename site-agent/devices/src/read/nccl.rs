@@ -182,7 +182,7 @@ impl Walk {
             let from = self.places[link.from].end.label.clone();
             match target {
                 Some(to) if to == link.from => {
-                    notes.push(format!("{from} names itself as the other end of its NVLinks"))
+                    notes.push(format!("{from} names itself as the other end of its NVLinks"));
                 }
                 Some(to) => topology.join(link.from, to, &LinkKind::NvLink(link.count)),
                 None if link.to_switch => {
@@ -201,7 +201,9 @@ impl Walk {
                 None => notes.push(format!("{from} has NVLinks to something that is not shown")),
             }
         }
-        notes.into_iter().for_each(|n| self.shown.note(n));
+        for note in notes {
+            self.shown.note(note);
+        }
         self.shown.topology = Some(topology);
         self.shown
     }

@@ -68,9 +68,10 @@ fn number(shown: &mut Snapshot) {
     let listed = shown.accelerators.len();
     let complete = shown.attached.known().is_none_or(|n| *n as usize == listed);
     for (i, device) in shown.accelerators.iter_mut().enumerate() {
-        device.index = match complete {
-            true => Value::Known(i as u32),
-            false => Value::Unknown(Why::Unsettled("the log does not list every card".into())),
+        device.index = if complete {
+            Value::Known(i as u32)
+        } else {
+            Value::Unknown(Why::Unsettled("the log does not list every card".into()))
         };
     }
 }
@@ -160,6 +161,15 @@ fn errors(gpu: &Branch, corrected: bool) -> Value<u64> {
     sum
 }
 
+/// What the driver says is to be done with the card.
+pub(super) fn recovery(raw: &str) -> Value<Condition> {
+    match text(raw) {
+        Value::Known(_) => Value::Known(Condition::Degraded),
+        Value::Unknown(Why::Said(none)) if none == "None" => Value::Known(Condition::Ok),
+        Value::Unknown(why) => Value::Unknown(why),
+    }
+}
+
 /// What speaks of trouble, and what it says where there is none.
 fn condition(gpu: &Branch, ecc: &Ecc) -> Value<Condition> {
     let mut worst: Option<Condition> = None;
@@ -167,10 +177,8 @@ fn condition(gpu: &Branch, ecc: &Ecc) -> Value<Condition> {
         let rank = |c| [Condition::Ok, Condition::Degraded, Condition::Failed].iter().position(|x| *x == c);
         worst = Some(worst.filter(|w| rank(*w) >= rank(found)).unwrap_or(found));
     };
-    match gpu.value(&["gpu_recovery_action"]) {
-        "" | "N/A" => {}
-        "None" => see(Condition::Ok),
-        _ => see(Condition::Degraded),
+    if let Value::Known(found) = recovery(gpu.value(&["gpu_recovery_action"])) {
+        see(found);
     }
     let flags = [
         ("gpu_reset_status/reset_required", Condition::Failed),
@@ -226,7 +234,7 @@ fn jobs(gpu: &Branch) -> Value<Vec<Job>> {
             "compute_instance_id" => ci = &b.value,
             "process_id" => jobs.push(job(b, &b.value, gi, ci)),
             "process_info" => {
-                jobs.push(job(b, b.value(&["pid"]), b.value(&["gpu_instance_id"]), b.value(&["compute_instance_id"])))
+                jobs.push(job(b, b.value(&["pid"]), b.value(&["gpu_instance_id"]), b.value(&["compute_instance_id"])));
             }
             _ => {}
         }

@@ -80,7 +80,7 @@ fn card(index: u32, keys: &Keys) -> Accelerator {
         uuid: text(get(&["Unique ID"])),
         serial: text(get(&["Serial Number"])),
         pci: accelerator::pci(get(&["PCI Bus"])),
-        pci_id: parsed(get(&["Device ID", "GPU ID"]), |raw| amd(raw)),
+        pci_id: parsed(get(&["Device ID", "GPU ID"]), amd),
         pcie: Pcie { generation: speed, lanes, ..Pcie::default() },
         numa: parsed(get(&["(Topology) Numa Node"]), |raw| raw.parse().ok()),
         memory_bytes: bytes(get(&["VRAM Total Memory (B)"]), 1),

@@ -22,12 +22,13 @@ pub(super) fn nvidia(text: &str, shown: &mut Snapshot) -> bool {
     let mut found = false;
     for table in &tables {
         titles(table, shown);
+        if has(table, "pid") {
+            continue;
+        }
         if has(table, "gi") && has(table, "mig") {
             for record in records(table, shown) {
                 mig_row(&record, shown);
             }
-        } else if has(table, "pid") {
-            continue;
         } else if has(table, "bus-id") {
             for record in records(table, shown) {
                 let Some(index) = number(&record, "gpu", shown) else { continue };
