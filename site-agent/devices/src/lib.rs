@@ -8,6 +8,7 @@
 
 pub mod accelerator;
 pub mod catalogue;
+pub mod inventory;
 pub mod read;
 pub mod snapshot;
 pub mod topology;
@@ -15,6 +16,7 @@ pub mod value;
 
 pub use accelerator::{Accelerator, Condition, Ecc, Job, MigMode, PciAddress, PciId, Pcie, Slice, Vendor};
 pub use catalogue::Catalogue;
+pub use inventory::{Inventory, Unknown, inventory};
 pub use read::{Capture, Format, ReadError, Section, read};
 pub use snapshot::{Nic, PciFunction, Snapshot};
 pub use topology::{LinkKind, Topology};
