@@ -4,7 +4,7 @@ use crate::{
     accelerator::{Accelerator, Condition, MigMode},
     catalogue::Catalogue,
     snapshot::Snapshot,
-    topology::LinkKind,
+    topology::{LinkKind, Topology},
     value::Value,
 };
 use rhumb_model::{
@@ -77,12 +77,13 @@ struct Places {
 
 impl Places {
     fn of(shown: &Snapshot) -> Self {
-        let numbered = |groups: Vec<Vec<usize>>| {
+        let numbered = |groups: Vec<Vec<usize>>| -> BTreeMap<usize, u16> {
             let of = |(n, group): (usize, Vec<usize>)| group.into_iter().map(move |position| (position, n as u16));
             groups.into_iter().enumerate().flat_map(of).collect()
         };
-        let Some(topology) = &shown.topology else {
-            return Self { islands: BTreeMap::new(), switches: BTreeMap::new() };
+        let islands = shown.topology.as_ref().map(Topology::islands).unwrap_or_default();
+        let Some(topology) = shown.over_pcie.as_ref().or(shown.topology.as_ref()) else {
+            return Self { islands: numbered(islands), switches: BTreeMap::new() };
         };
         let mut switches = topology.switches();
         // a device of which all ways are known and none is through a switch has a port of its own
@@ -96,7 +97,7 @@ impl Places {
                 switches.push(vec![position]);
             }
         }
-        Self { islands: numbered(topology.islands()), switches: numbered(switches) }
+        Self { islands: numbered(islands), switches: numbered(switches) }
     }
 }
 

@@ -26,6 +26,10 @@ pub struct Snapshot {
     pub unclassified: Vec<PciFunction>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
+    /// The ways over PCIe, where another source says them: between devices that the maker's links join the first says nothing
+    /// of PCIe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_pcie: Option<Topology>,
     /// What was not understood, left out by the source, or contradicts itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -84,6 +88,8 @@ impl Snapshot {
         self.runtime = self.runtime.or(other.runtime);
         self.attached = self.attached.or(other.attached);
         let first = self.accelerators.is_empty();
+        // where the other's rows are here
+        let mut place = Vec::new();
         for device in other.accelerators {
             let at = self.accelerators.iter().position(|a| a.is_same(&device));
             match at {
@@ -91,6 +97,7 @@ impl Snapshot {
                 None if first => self.accelerators.push(device),
                 None => self.note("another source shows an accelerator that this one does not"),
             }
+            place.push(at.or_else(|| first.then(|| self.accelerators.len() - 1)));
         }
         if self.nics.is_empty() {
             self.nics = other.nics;
@@ -98,7 +105,13 @@ impl Snapshot {
         if self.unclassified.is_empty() {
             self.unclassified = other.unclassified;
         }
-        self.topology = self.topology.or(other.topology);
+        let moved = |topology: Topology| topology.moved(&place);
+        let (theirs, beneath) = (other.topology.map(moved), other.over_pcie.map(moved));
+        match (&self.topology, theirs) {
+            (None, theirs) => self.topology = theirs,
+            (Some(_), theirs) => self.over_pcie = self.over_pcie.or(theirs),
+        }
+        self.over_pcie = self.over_pcie.or(beneath);
         for note in other.notes {
             self.note(note);
         }

@@ -127,6 +127,15 @@ impl Topology {
         }
     }
 
+    /// The same, with accelerators at other places.
+    #[must_use]
+    pub(crate) fn moved(mut self, place: &[Option<usize>]) -> Self {
+        for end in &mut self.ends {
+            end.accelerator = end.accelerator.and_then(|at| place.get(at).copied().flatten());
+        }
+        self
+    }
+
     pub fn link(&self, a: usize, b: usize) -> &LinkKind {
         self.links.get(a).and_then(|row| row.get(b)).unwrap_or(&LinkKind::Unknown)
     }

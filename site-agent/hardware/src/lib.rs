@@ -9,3 +9,5 @@ pub mod host;
 #[cfg(feature = "nvidia")]
 pub mod nvml;
 pub mod sysfs;
+
+pub use host::{Host, OutputError, output_in, output_of};

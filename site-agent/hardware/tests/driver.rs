@@ -208,7 +208,7 @@ fn every_symbol_hanging_alone_leaves_the_rest() {
             assert_eq!(silent.devices.len(), 3, "{symbol}");
         })
     };
-    let looks: Vec<_> = OF_A_CARD.into_iter().chain(["nvmlSystemGetDriverVersion"]).map(look).collect();
+    let looks: Vec<_> = OF_A_CARD.into_iter().chain(["nvmlSystemGetCudaDriverVersion_v2"]).map(look).collect();
     for look in looks {
         look.join().unwrap();
     }
@@ -220,6 +220,9 @@ fn a_driver_that_is_not_there_or_does_not_start_says_so() {
     assert!(absent.to_string().starts_with("there is no NVIDIA driver here"), "{absent}");
     let hangs = Library::new("gpus 1\nhang nvmlInit_v2\n", &[]).open(Duration::from_millis(100)).unwrap_err();
     assert!(matches!(hangs, DriverError::NoAnswer(_)), "{hangs}");
+    // the wrapper asks for the version while it starts
+    let hangs = Library::new("gpus 1\nhang nvmlSystemGetDriverVersion\n", &[]).open(Duration::from_millis(100));
+    assert!(matches!(hangs, Err(DriverError::NoAnswer(_))), "{hangs:?}");
     let fails = Library::new("gpus 1\nfail nvmlInit_v2 9\n", &[]).open(Duration::from_millis(100)).unwrap_err();
     assert!(matches!(fails, DriverError::Absent(_)), "{fails}");
     let missing = Library::new("gpus 1\n", &["nvmlInit_v2"]).open(Duration::from_millis(100)).unwrap_err();
