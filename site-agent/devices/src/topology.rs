@@ -11,6 +11,8 @@ pub enum LinkKind {
     NvLink(u32),
     Xgmi,
     Hccs,
+    /// Two chips of one card (Ascend).
+    Sio,
     MetaXLink,
     /// One PCIe switch.
     Pix,
@@ -39,6 +41,7 @@ impl LinkKind {
             "X" => Self::Itself,
             "XGMI" => Self::Xgmi,
             "HCCS" | "HCCS_SW" => Self::Hccs,
+            "SIO" => Self::Sio,
             "MX" => Self::MetaXLink,
             "PIX" => Self::Pix,
             "PXB" => Self::Pxb,
@@ -63,7 +66,7 @@ impl LinkKind {
 
     /// Links of the maker's own fabric, which make an island.
     pub fn is_fabric(&self) -> bool {
-        matches!(self, Self::NvLink(_) | Self::Xgmi | Self::Hccs | Self::MetaXLink)
+        matches!(self, Self::NvLink(_) | Self::Xgmi | Self::Hccs | Self::Sio | Self::MetaXLink)
     }
 }
 
@@ -74,6 +77,7 @@ impl fmt::Display for LinkKind {
             Self::NvLink(links) => write!(f, "nvlink x{links}"),
             Self::Xgmi => f.write_str("xgmi"),
             Self::Hccs => f.write_str("hccs"),
+            Self::Sio => f.write_str("sio"),
             Self::MetaXLink => f.write_str("metaxlink"),
             Self::Pix => f.write_str("pcie switch"),
             Self::Pxb => f.write_str("pcie switches"),

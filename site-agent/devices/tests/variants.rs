@@ -337,3 +337,60 @@ fn outputs_of_one_node_go_together() {
     assert_eq!((&one.pci, &one.numa), (&pci("0000:9d:00.0"), &Value::Known(1)));
     assert_eq!(shown.topology.unwrap().link(0, 1), &LinkKind::System);
 }
+
+#[test]
+fn ascend_boards_and_the_list_of_chips() {
+    let board = read(
+        "\tNPU ID                         : 3\n\tSoftware Version               : 23.0.rc2\n\
+         \tPCIe Bus Info                  : 0000:C1:00.0\n\tSerial Number                  : NA\n\
+         \tChip Count                     : 1\n\n\tChip ID                        : 0\n\tNPU Name                       : 910B1\n",
+    );
+    let [card] = &board.accelerators[..] else { panic!("{board:#?}") };
+    assert_eq!((&card.index, &card.part, &card.pci), (&Value::Known(3), &Value::Known(0), &pci("0000:c1:00.0")));
+    assert_eq!(models(&board), ["910B1"]);
+    let list = read(
+        "\tNPU ID                         Chip ID                        Chip Logic ID                  Chip Name\n\
+         \t0                              0                              0                              Ascend 910B1\n\
+         \t0                              1                              -                              Mcu\n\
+         \t1                              0                              1                              Ascend 910B1\n",
+    );
+    assert_eq!(models(&list), ["Ascend 910B1", "Ascend 910B1"]);
+}
+
+#[test]
+fn a_card_that_shares_the_hosts_memory_says_that_it_has_none_of_its_own() {
+    let shown = read(
+        "\
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 580.95.05              Driver Version: 580.95.05      CUDA Version: 13.0     |
++-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|                                         |                        |               MIG M. |
+|=========================================+========================+======================|
+|   0  NVIDIA GB10                    On  |   0000000F:01:00.0 Off |                  N/A |
+| N/A   38C    P8              4W /  N/A  | Not Supported          |      0%      Default |
+|                                         |                        |                  N/A |
++-----------------------------------------+------------------------+----------------------+
+",
+    );
+    let [card] = &shown.accelerators[..] else { panic!("{shown:#?}") };
+    assert_eq!(card.memory_used_bytes, Value::Unknown(Why::Said("Not Supported".into())));
+    assert_eq!(
+        (&card.power_mw, &card.power_limit_mw),
+        (&Value::Known(4_000), &Value::Unknown(Why::Said("N/A".into())))
+    );
+    assert_eq!(card.pci, pci("000f:01:00.0"));
+}
+
+#[test]
+fn ascend_cards_of_two_chips_in_a_matrix() {
+    let shown = read(
+        "           Phy-ID0    Phy-ID1    Phy-ID2    CPU Affinity\n\
+         Phy-ID0    X          SIO        HCCS_SW    0-31\nPhy-ID1    SIO        X          HCCS_SW    0-31\n\
+         Phy-ID2    HCCS_SW    HCCS_SW    X          32-63\n",
+    );
+    assert_eq!(shown.topology.as_ref().unwrap().islands(), [vec![0, 1, 2]]);
+    assert_eq!(shown.accelerators[2].cpus, Value::Known("32-63".into()));
+    assert!(shown.notes.is_empty(), "{:?}", shown.notes);
+}

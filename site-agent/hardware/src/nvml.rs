@@ -2,7 +2,7 @@
 
 mod asking;
 
-use asking::{Asking, Card};
+use asking::{Asking, Card, Hanging};
 use nvml_wrapper::{
     Device, Nvml,
     enum_wrappers::device::{EccCounter, MemoryError, TemperatureSensor, TopologyLevel},
@@ -13,7 +13,12 @@ use rhumb_devices::{
     Accelerator, Condition, Ecc, Job, LinkKind, MigMode, PciAddress, PciId, Pcie, Slice, Snapshot, Topology, Value,
     Vendor, Why, topology::End,
 };
-use std::{collections::BTreeMap, ffi::OsString, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 /// How the library is opened and how long its calls may take.
 #[derive(Debug, Clone)]
@@ -35,6 +40,7 @@ impl Default for Options {
 pub struct Driver {
     nvml: &'static Nvml,
     timeout: Duration,
+    hanging: Arc<Mutex<Hanging>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,16 +65,22 @@ impl Driver {
             builder.init().map(|nvml| &*Box::leak(Box::new(nvml)))
         };
         let limit = options.timeout * START;
-        match asking::within(limit, start) {
-            Some(Ok(nvml)) => Ok(Self { nvml, timeout: options.timeout }),
+        let hanging = Arc::default();
+        match asking::within(limit, &hanging, ("start", None), start) {
+            Some(Ok(nvml)) => Ok(Self { nvml, timeout: options.timeout, hanging }),
             Some(Err(error)) => Err(DriverError::Absent(error.to_string())),
             None => Err(DriverError::NoAnswer(limit)),
         }
     }
 
+    /// Calls that were given up and have not come back.
+    pub fn hanging(&self) -> u32 {
+        asking::hanging(&self.hanging)
+    }
+
     /// Everything that the driver tells, by now.
     pub fn look(&self) -> Snapshot {
-        let mut asking = Asking::new(self.nvml, self.timeout);
+        let mut asking = Asking::new(self.nvml, self.timeout, &self.hanging);
         let mut shown = Snapshot {
             driver: asking.node("driver version", Nvml::sys_driver_version),
             runtime: asking.node("CUDA version", Nvml::sys_cuda_driver_version).map(|v| {
@@ -103,36 +115,33 @@ const MOST: u32 = 64;
 /// Most links of one card (NVML's own limit).
 const LINKS: u32 = 18;
 
-type Asked<T> = fn(&Device<'static>) -> Result<T, NvmlError>;
-
-fn look_at(index: u32, asking: &mut Asking) -> (Accelerator, BTreeMap<PciAddress, u32>) {
+fn look_at(index: u32, asking: &mut Asking<'_>) -> (Accelerator, BTreeMap<PciAddress, u32>) {
     let mut card = asking.card(index);
-    let pci = card.ask("PCI address", |d| d.pci_info());
+    let pci = card.ask("PCI address", Device::pci_info);
     let address = match &pci {
         Value::Known(info) => parse(&info.bus_id),
         Value::Unknown(why) => Value::Unknown(why.clone()),
     };
     let memory = card.ask("memory", |d| d.memory_info().map(|m| (m.total, m.used)));
-    let mig = card.ask("MIG mode", |d| d.mig_mode());
-    let lanes: Asked<u32> = |d| d.current_pcie_link_width();
+    let mig = card.ask("MIG mode", Device::mig_mode);
     let mut device = Accelerator {
         index: Value::Known(index),
         vendor: Value::Known(Vendor::Nvidia),
-        model: card.ask("name", |d| d.name()),
-        uuid: card.ask("UUID", |d| d.uuid()),
+        model: card.ask("name", Device::name),
+        uuid: card.ask("UUID", Device::uuid),
         pci: address,
         pci_id: pci.map(|i| PciId { vendor: i.pci_device_id as u16, device: (i.pci_device_id >> 16) as u16 }),
         pcie: Pcie {
-            generation: card.ask("PCIe generation", |d| d.current_pcie_link_gen()).map(|n| n as u8),
-            lanes: card.ask("PCIe lanes", lanes).map(|n| n as u8),
+            generation: card.ask("PCIe generation", Device::current_pcie_link_gen).map(|n| n as u8),
+            lanes: card.ask("PCIe lanes", Device::current_pcie_link_width).map(|n| n as u8),
             ..Pcie::default()
         },
-        numa: card.ask("NUMA node", |d| d.numa_node_id()).map(|n| n as u16),
+        numa: card.ask("NUMA node", Device::numa_node_id).map(|n| n as u16),
         memory_bytes: memory.clone().map(|(total, _)| total),
         memory_used_bytes: memory.map(|(_, used)| used),
         utilisation_pct: percent(card.ask("utilisation", |d| d.utilization_rates().map(|u| u.gpu))),
-        power_mw: card.ask("power", |d| d.power_usage()).map(u64::from),
-        power_limit_mw: card.ask("power limit", |d| d.enforced_power_limit()).map(u64::from),
+        power_mw: card.ask("power", Device::power_usage).map(u64::from),
+        power_limit_mw: card.ask("power limit", Device::enforced_power_limit).map(u64::from),
         temperature_mc: card
             .ask("temperature", |d| d.temperature(TemperatureSensor::Gpu))
             .map(|c| i64::from(c) * 1_000),
@@ -143,7 +152,7 @@ fn look_at(index: u32, asking: &mut Asking) -> (Accelerator, BTreeMap<PciAddress
                 .ask("uncorrected errors", |d| d.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)),
         },
         mig: mig.map(|mode| if mode.current == 0 { MigMode::Disabled } else { MigMode::Enabled }),
-        jobs: card.ask("processes", |d| d.running_compute_processes()).map(|all| all.iter().map(job).collect()),
+        jobs: card.ask("processes", Device::running_compute_processes).map(|all| all.iter().map(job).collect()),
         ..Accelerator::default()
     };
     if device.mig == Value::Known(MigMode::Enabled) {
@@ -182,8 +191,8 @@ fn job(process: &nvml_wrapper::struct_wrappers::device::ProcessInfo) -> Job {
     }
 }
 
-fn slices(card: &mut Card<'_>) -> Vec<Slice> {
-    let most = card.ask("slice count", |d| d.mig_device_count());
+fn slices(card: &mut Card<'_, '_>) -> Vec<Slice> {
+    let most = card.ask("slice count", Device::mig_device_count);
     let mut slices = Vec::new();
     for index in 0..most.known().copied().unwrap_or(0).min(8) {
         // numbers without a slice are said not to be found
@@ -214,7 +223,7 @@ fn slices(card: &mut Card<'_>) -> Vec<Slice> {
 }
 
 /// Active NVLinks, and how many of them lead to which place on the bus: another card or a switch.
-fn links(card: &mut Card<'_>, device: &mut Accelerator) -> BTreeMap<PciAddress, u32> {
+fn links(card: &mut Card<'_, '_>, device: &mut Accelerator) -> BTreeMap<PciAddress, u32> {
     let mut remotes: BTreeMap<PciAddress, u32> = BTreeMap::new();
     device.fabric_links = Value::Known(0);
     for link in 0..LINKS {
@@ -243,11 +252,11 @@ fn links(card: &mut Card<'_>, device: &mut Accelerator) -> BTreeMap<PciAddress, 
 }
 
 /// A card that is lost says so to every call; one that hangs is not known to be well.
-fn condition(device: &Accelerator, card: &Card<'_>) -> Value<Condition> {
+fn condition(device: &Accelerator, card: &Card<'_, '_>) -> Value<Condition> {
     if card.is_lost() {
         return Value::Known(Condition::Failed);
     }
-    if let Some(why) = card.hung() {
+    if let Some(why) = card.silent() {
         return Value::Unknown(why);
     }
     match device.ecc.uncorrected {
@@ -258,7 +267,11 @@ fn condition(device: &Accelerator, card: &Card<'_>) -> Value<Condition> {
     }
 }
 
-fn topology(devices: &[Accelerator], remotes: &[BTreeMap<PciAddress, u32>], asking: &mut Asking) -> Option<Topology> {
+fn topology(
+    devices: &[Accelerator],
+    remotes: &[BTreeMap<PciAddress, u32>],
+    asking: &mut Asking<'_>,
+) -> Option<Topology> {
     let label = |(i, _)| End { label: format!("GPU{i}"), accelerator: Some(i) };
     let ends: Vec<End> = devices.iter().enumerate().map(label).collect();
     if ends.is_empty() {
@@ -289,7 +302,7 @@ fn topology(devices: &[Accelerator], remotes: &[BTreeMap<PciAddress, u32>], aski
     Some(Topology { ends, links })
 }
 
-fn ancestor(asking: &mut Asking, a: u32, b: u32) -> LinkKind {
+fn ancestor(asking: &mut Asking<'_>, a: u32, b: u32) -> LinkKind {
     let level =
         asking.card(a).ask_at("common ancestor", b, |d, b| d.topology_common_ancestor(d.nvml().device_by_index(b)?));
     match level {

@@ -252,3 +252,17 @@ fn a_real_card_where_there_is_one() {
     }
     eprintln!("{shown:#?}");
 }
+
+/// What hangs keeps a thread: it is not asked again as long as it has not come back, and the rest goes on being seen.
+#[test]
+fn a_call_that_never_comes_back_is_not_asked_again_and_again() {
+    let driver =
+        Library::new(&format!("{HGX}hang nvmlDeviceGetTemperature\n"), &[]).open(Duration::from_secs(1)).unwrap();
+    for _ in 0..10 {
+        let shown = driver.look();
+        for card in 0..8 {
+            assert_eq!(known(&shown, card), ALL - 1, "{:?}", shown.accelerators[card]);
+        }
+    }
+    assert_eq!(driver.hanging(), 2, "ten looks at eight cards would have been eighty");
+}

@@ -128,6 +128,12 @@ pub(super) fn pairs(heading: &str, cell: &str) -> Option<Vec<(String, String)>> 
     if words.is_empty() || values.is_empty() {
         return Some(Vec::new());
     }
+    // several words below one, such as `Not Supported`; several numbers belong below another line of the heading
+    if let [word] = &words[..]
+        && (values.len() == 1 || !is_number(&values[0]))
+    {
+        return Some(vec![(word.clone(), values.join(" "))]);
+    }
     if values.len() > words.len() {
         let at = words.iter().position(|w| matches!(w.as_str(), "name" | "process name"))?;
         let surplus = values.len() - words.len();

@@ -17,7 +17,7 @@ pub(super) fn read(raw: &str, shown: &mut Snapshot) -> bool {
     let Some((at, heading)) = found.filter(|_| !raw.contains("two GPUs")) else { return false };
     let vendor = if raw.contains("MetaX") || raw.contains("MX   =") {
         Value::Known(Vendor::Metax)
-    } else if heading.columns.iter().any(|c| c.starts_with("NPU")) {
+    } else if heading.columns.iter().any(|c| c.starts_with("NPU") || c.starts_with("Phy")) {
         Value::Known(Vendor::Huawei)
     } else if raw.contains("NVLink") || lines[at + 1..].iter().any(|l| l.contains("NV")) {
         Value::Known(Vendor::Nvidia)
@@ -41,8 +41,13 @@ struct Heading<'a> {
     beside: Vec<&'static str>,
 }
 
+/// `GPU0`, `NPU0`, and of cards with two chips `Phy-ID0`.
+fn number(label: &str) -> Option<&str> {
+    ["GPU", "NPU", "Phy-ID"].iter().find_map(|kind| label.strip_prefix(kind))
+}
+
 fn is_accelerator(label: &str) -> bool {
-    let number = label.strip_prefix("GPU").or_else(|| label.strip_prefix("NPU"));
+    let number = number(label);
     number.is_some_and(|n| !n.is_empty() && n.len() <= 4 && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
@@ -76,7 +81,7 @@ impl<'a> Heading<'a> {
         let mut ends = Vec::new();
         for label in &self.columns {
             if is_accelerator(label) {
-                let index = count(&label[3..]);
+                let index = count(number(label).unwrap_or_default());
                 let row = Accelerator { index, vendor: vendor.clone(), ..Accelerator::default() };
                 shown.accelerators.push(row);
             } else {

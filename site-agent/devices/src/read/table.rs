@@ -45,7 +45,7 @@ pub(super) fn nvidia(text: &str, shown: &mut Snapshot) -> bool {
 }
 
 fn nvidia_row(index: u32, r: &Record) -> Accelerator {
-    let (used, total) = halves(get(r, "memory-usage"));
+    let (used, total) = both(get(r, "memory-usage"));
     let (power, limit) = halves(get(r, "pwr:usage/cap"));
     let lost = r.values().any(|v| v.contains("ERR!"));
     Accelerator {
@@ -61,6 +61,14 @@ fn nvidia_row(index: u32, r: &Record) -> Accelerator {
         mig: mig_mode(get(r, "mig m.")),
         condition: if lost { Value::Known(Condition::Failed) } else { Value::default() },
         ..Accelerator::numbered(index, Vendor::Nvidia)
+    }
+}
+
+/// Used and total; a word stands for both.
+fn both(value: &str) -> (&str, &str) {
+    match halves(value) {
+        (word, "") => (word, word),
+        both => both,
     }
 }
 

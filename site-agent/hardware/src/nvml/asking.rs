@@ -4,38 +4,105 @@ use nvml_wrapper::{Device, Nvml, error::NvmlError};
 use rhumb_devices::{Value, Why};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::mpsc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
     time::Duration,
 };
 
-/// Hung calls of one kind, or of one card, after which it is not asked again.
+/// Calls of one kind, or of one card, that have not come back, from which on it is not asked again.
 const HANGS: u32 = 2;
 
-/// Hung calls after which the driver as a whole is not asked again; each holds a thread until it comes back.
+/// Calls that have not come back, from which on the driver as a whole is not asked; each holds a thread.
 const HANGS_IN_ALL: u32 = 12;
 
-/// What `call` gives, unless it takes longer.
-pub(super) fn within<T: Send + 'static>(limit: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// Calls that were given up and have not come back yet, over all looks.
+#[derive(Debug, Default)]
+pub(super) struct Hanging {
+    calls: BTreeMap<&'static str, u32>,
+    cards: BTreeMap<u32, u32>,
+    all: u32,
+}
+
+/// Whose call it is.
+type Whose = (&'static str, Option<u32>);
+
+impl Hanging {
+    fn is_too_much(&self, (call, card): Whose) -> bool {
+        let of_call = self.calls.get(call).copied().unwrap_or(0);
+        of_call >= HANGS || card.is_some_and(|c| self.is_silent(c)) || self.all >= HANGS_IN_ALL
+    }
+
+    fn is_silent(&self, card: u32) -> bool {
+        self.cards.get(&card).is_some_and(|n| *n >= HANGS) || self.all >= HANGS_IN_ALL
+    }
+
+    fn count(&mut self, (call, card): Whose, step: i32) {
+        let add = |n: &mut u32| *n = n.saturating_add_signed(step);
+        add(self.calls.entry(call).or_default());
+        if let Some(card) = card {
+            add(self.cards.entry(card).or_default());
+        }
+        add(&mut self.all);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn hanging(hanging: &Mutex<Hanging>) -> u32 {
+    locked(hanging).all
+}
+
+#[derive(PartialEq, Eq)]
+enum Stage {
+    Waited,
+    GivenUp,
+    Back,
+}
+
+/// What `call` gives, unless it takes longer: then it counts as hanging until it comes back.
+pub(super) fn within<T: Send + 'static>(
+    limit: Duration,
+    hanging: &Arc<Mutex<Hanging>>,
+    whose: Whose,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (tell, told) = mpsc::sync_channel(1);
-    let thread = thread::Builder::new().name("driver call".into()).spawn(move || _ = tell.send(call()));
-    thread.ok()?;
-    told.recv_timeout(limit).ok()
+    let stage = Arc::new(Mutex::new(Stage::Waited));
+    let (there, counted) = (Arc::clone(&stage), Arc::clone(hanging));
+    let thread = move || {
+        let answer = call();
+        let mut stage = locked(&there);
+        _ = tell.send(answer);
+        if *stage == Stage::GivenUp {
+            locked(&counted).count(whose, -1);
+        }
+        *stage = Stage::Back;
+    };
+    thread::Builder::new().name("driver call".into()).spawn(thread).ok()?;
+    told.recv_timeout(limit).ok().or_else(|| {
+        let mut stage = locked(&stage);
+        if *stage == Stage::Back {
+            return told.try_recv().ok();
+        }
+        *stage = Stage::GivenUp;
+        locked(hanging).count(whose, 1);
+        None
+    })
 }
 
 /// One look at a driver.
-pub(super) struct Asking {
+pub(super) struct Asking<'a> {
     nvml: &'static Nvml,
     limit: Duration,
-    hung_calls: BTreeMap<&'static str, u32>,
-    hung_cards: BTreeMap<u32, u32>,
-    hung: u32,
+    hanging: &'a Arc<Mutex<Hanging>>,
     lost: BTreeSet<u32>,
 }
 
-impl Asking {
-    pub(super) fn new(nvml: &'static Nvml, limit: Duration) -> Self {
-        Self { nvml, limit, hung_calls: BTreeMap::new(), hung_cards: BTreeMap::new(), hung: 0, lost: BTreeSet::new() }
+impl<'a> Asking<'a> {
+    pub(super) fn new(nvml: &'static Nvml, limit: Duration, hanging: &'a Arc<Mutex<Hanging>>) -> Self {
+        Self { nvml, limit, hanging, lost: BTreeSet::new() }
     }
 
     pub(super) fn node<T: Send + 'static>(
@@ -44,42 +111,29 @@ impl Asking {
         ask: fn(&Nvml) -> Result<T, NvmlError>,
     ) -> Value<T> {
         let nvml = self.nvml;
-        self.ask(call, None, move || ask(nvml))
+        self.ask((call, None), move || ask(nvml))
     }
 
-    pub(super) fn card(&mut self, index: u32) -> Card<'_> {
+    pub(super) fn card(&mut self, index: u32) -> Card<'_, 'a> {
         Card { asking: self, index }
     }
 
     fn ask<T: Send + 'static>(
         &mut self,
-        call: &'static str,
-        card: Option<u32>,
+        whose: Whose,
         ask: impl FnOnce() -> Result<T, NvmlError> + Send + 'static,
     ) -> Value<T> {
-        let hung = |n: Option<&u32>| n.is_some_and(|n| *n >= HANGS);
-        if hung(self.hung_calls.get(call))
-            || hung(card.and_then(|c| self.hung_cards.get(&c)))
-            || self.hung >= HANGS_IN_ALL
-        {
-            return Value::Unknown(self.no_answer(call));
-        }
-        match within(self.limit, ask) {
+        let too_much = locked(self.hanging).is_too_much(whose);
+        let answer = if too_much { None } else { within(self.limit, self.hanging, whose, ask) };
+        match answer {
             Some(Ok(value)) => Value::Known(value),
             Some(Err(error)) => {
-                if let (NvmlError::GpuLost, Some(card)) = (&error, card) {
+                if let (NvmlError::GpuLost, Some(card)) = (&error, whose.1) {
                     self.lost.insert(card);
                 }
-                Value::Unknown(Why::Failed { call: call.to_owned(), error: error.to_string() })
+                Value::Unknown(Why::Failed { call: whose.0.to_owned(), error: error.to_string() })
             }
-            None => {
-                self.hung += 1;
-                *self.hung_calls.entry(call).or_default() += 1;
-                if let Some(card) = card {
-                    *self.hung_cards.entry(card).or_default() += 1;
-                }
-                Value::Unknown(self.no_answer(call))
-            }
+            None => Value::Unknown(self.no_answer(whose.0)),
         }
     }
 
@@ -89,12 +143,12 @@ impl Asking {
 }
 
 /// One card of it.
-pub(super) struct Card<'a> {
-    asking: &'a mut Asking,
+pub(super) struct Card<'a, 'b> {
+    asking: &'a mut Asking<'b>,
     index: u32,
 }
 
-impl Card<'_> {
+impl Card<'_, '_> {
     pub(super) fn ask<T: Send + 'static>(
         &mut self,
         call: &'static str,
@@ -102,7 +156,7 @@ impl Card<'_> {
     ) -> Value<T> {
         let (nvml, index) = (self.asking.nvml, self.index);
         // the handle is asked for anew: it is of no use once the driver was loaded again
-        self.asking.ask(call, Some(index), move || ask(&nvml.device_by_index(index)?))
+        self.asking.ask((call, Some(index)), move || ask(&nvml.device_by_index(index)?))
     }
 
     /// The same of one of several things of a card.
@@ -113,7 +167,7 @@ impl Card<'_> {
         ask: fn(&Device<'static>, u32) -> Result<T, NvmlError>,
     ) -> Value<T> {
         let (nvml, index) = (self.asking.nvml, self.index);
-        self.asking.ask(call, Some(index), move || ask(&nvml.device_by_index(index)?, at))
+        self.asking.ask((call, Some(index)), move || ask(&nvml.device_by_index(index)?, at))
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -121,9 +175,7 @@ impl Card<'_> {
     }
 
     /// Whether it let so many calls hang that it is not asked any more.
-    pub(super) fn hung(&self) -> Option<Why> {
-        let hung =
-            self.asking.hung_cards.get(&self.index).is_some_and(|n| *n >= HANGS) || self.asking.hung >= HANGS_IN_ALL;
-        hung.then(|| self.asking.no_answer("any call"))
+    pub(super) fn silent(&self) -> Option<Why> {
+        locked(self.asking.hanging).is_silent(self.index).then(|| self.asking.no_answer("any call"))
     }
 }
