@@ -30,7 +30,7 @@ pub(super) fn watch(devices: &Devices) -> Result<(Vec<NodeReport>, watch::Receiv
             match eye.look() {
                 Ok(nodes) => _ = tell.send_if_modified(|known| std::mem::replace(known, nodes.clone()) != nodes),
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the devices were not looked at")
+                    tracing::warn!(error = &error as &dyn std::error::Error, "the devices were not looked at");
                 }
             }
         }
