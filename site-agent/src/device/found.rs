@@ -250,7 +250,7 @@ mod tests {
         // and it is looked at again
         let lost = CARDS.replace("1, GPU-0, NVIDIA H100 80GB HBM3, [N/A], 31\n", "");
         fs::write(folder.path().join("cards"), lost).unwrap();
-        let patience = std::time::Duration::from_secs(60);
+        let patience = std::time::Duration::from_mins(1);
         tokio::time::timeout(patience, changes.changed()).await.expect("the change is seen").unwrap();
         assert_eq!(changes.borrow_and_update()[0].devices.len(), 1);
     }
