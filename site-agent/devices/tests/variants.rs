@@ -394,3 +394,15 @@ fn ascend_cards_of_two_chips_in_a_matrix() {
     assert_eq!(shown.accelerators[2].cpus, Value::Known("32-63".into()));
     assert!(shown.notes.is_empty(), "{:?}", shown.notes);
 }
+
+#[test]
+fn warnings_around_xml_and_json_are_notes() {
+    let xml = "<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v12.dtd\">\n<nvidia_smi_log>\n<attached_gpus>1</attached_gpus>\n\
+               <gpu id=\"00000000:07:00.0\"><product_name>NVIDIA A30</product_name></gpu>\n</nvidia_smi_log>\n\
+               WARNING: infoROM is corrupted at gpu 0000:07:00.0\n";
+    let shown = read(xml);
+    assert_eq!((models(&shown), shown.notes.len()), (vec!["NVIDIA A30"], 1));
+    let json = "WARNING: AMD GPU device(s) is/are in a low-power state.\n{\"card0\": {\"GPU use (%)\": \"3\"}}\n";
+    let shown = read(json);
+    assert_eq!((&shown.accelerators[0].utilisation_pct, shown.notes.len()), (&Value::Known(3), 1));
+}
