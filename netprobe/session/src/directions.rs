@@ -59,7 +59,7 @@ impl Directions {
                 counted: reflection.counted,
             }));
         }
-        seen.sort_unstable_by_key(|seen| seen.order);
+        seen.sort_unstable_by_key(|seen| (seen.order, seen.probe));
         found.reordered_forward = late_at_the_reflector(&seen, probes.len());
         let silent = Silent::of(probes, now_ns, wait_ns);
         let lost = silent.lost_in(0, probes.len());
