@@ -189,8 +189,8 @@ impl Receiver {
                 return true;
             }
         };
-        if let Some(due) = link.accept_datagram(bytes, now) {
-            self.timer.send_at(due, Datagram { link, socket, to: None, payload: self.buffer[..bytes].into() });
+        if let Some(transit) = link.accept_datagram(bytes, now) {
+            self.timer.send(Datagram { link, transit, socket, to: None, payload: self.buffer[..bytes].into() });
         }
         true
     }
@@ -206,10 +206,10 @@ impl Receiver {
         upstream.used_at = now;
         let front = &self.fronts[upstream.front];
         let link = Arc::clone(&front.reverse);
-        if let Some(due) = link.accept_datagram(bytes, now) {
+        if let Some(transit) = link.accept_datagram(bytes, now) {
             let socket = Arc::clone(&front.socket.sender);
             let to = Some(upstream.client);
-            self.timer.send_at(due, Datagram { link, socket, to, payload: self.buffer[..bytes].into() });
+            self.timer.send(Datagram { link, transit, socket, to, payload: self.buffer[..bytes].into() });
         }
         true
     }

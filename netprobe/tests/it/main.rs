@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
+mod exact;
 mod probing;
 mod runs;
 mod world;

@@ -40,7 +40,9 @@ fn cross(packets: Vec<(u64, Vec<u8>)>, fates: &[Fate]) -> (Vec<(u64, Vec<u8>)>, 
         }
         truth.duplicates += fate.copies;
         for copy in 0..=fate.copies {
-            out.push((at + (10 + fate.late_ms) * MS + copy, number, copy, packet.clone()));
+            // no two come out at one moment: a far end without a count has only its times
+            let moment = copy + 4 * number as u64;
+            out.push((at + (10 + fate.late_ms) * MS + moment, number, copy, packet.clone()));
         }
     }
     out.sort();
