@@ -19,6 +19,9 @@ const WHOLE_RUN_NS: u64 = u64::MAX;
 
 /// A watcher is told this often.
 const WATCH_NS: u64 = 250_000_000;
+/// After the last answer, copies are waited for as long as the longest round trip, within these bounds.
+const LEAST_LINGER_NS: u64 = 100_000_000;
+const MOST_LINGER_NS: u64 = 3_000_000_000;
 /// The largest payload of a datagram over IPv4.
 const MOST_BYTES: usize = 65_507;
 
@@ -136,7 +139,19 @@ impl Run {
             self.wait_until(deadline_ns)?;
             self.tell(&mut watch);
         }
+        self.linger()?;
         Ok(SendSummary::new(&self.session.figures(self.clock.monotonic_ns())))
+    }
+
+    /// Once every probe is answered, copies of the last answers may still be under way.
+    fn linger(&mut self) -> io::Result<()> {
+        let trips = self.session.figures(self.clock.monotonic_ns()).round_trips;
+        let longest_ns = trips.map_or(0, |trips| trips.max_ns).clamp(LEAST_LINGER_NS, MOST_LINGER_NS);
+        let until_ns = self.clock.monotonic_ns() + longest_ns;
+        while self.clock.monotonic_ns() < until_ns {
+            self.wait_until(until_ns)?;
+        }
+        Ok(())
     }
 
     fn tell(&mut self, watch: &mut impl FnMut(&SendSummary)) {

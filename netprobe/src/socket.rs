@@ -173,11 +173,13 @@ pub(crate) fn send_back(
             from_v4 = in_pktinfo { ipi_ifindex: 0, ..info };
             marks.push(ControlMessage::Ipv4PacketInfo(&from_v4));
         }
-        CameTo::V6(info) if !is_v4 => {
-            from_v6 = info;
+        CameTo::V6(info) => {
+            // a link-local address means nothing without its interface
+            let local = Ipv6Addr::from(info.ipi6_addr.s6_addr).is_unicast_link_local();
+            from_v6 = in6_pktinfo { ipi6_ifindex: if local { info.ipi6_ifindex } else { 0 }, ..info };
             marks.push(ControlMessage::Ipv6PacketInfo(&from_v6));
         }
-        CameTo::V6(_) | CameTo::Untold => {}
+        CameTo::Untold => {}
     }
     let to = SockaddrStorage::from(to);
     sendmsg(socket.as_raw_fd(), &[IoSlice::new(octets)], &marks, MsgFlags::MSG_DONTWAIT, Some(&to))?;

@@ -76,7 +76,9 @@ impl Record {
         let variation = |of: fn(Apparent) -> i64| {
             let points: Vec<_> = samples.clone().filter_map(|(at, sample)| Some((at, of(sample.apparent?)))).collect();
             let mut spread = Spread::default();
-            crate::variation::above_least(&points).into_iter().for_each(|above_ns| spread.record(above_ns));
+            for above_ns in crate::variation::above_least(&points) {
+                spread.record(above_ns);
+            }
             spread
         };
         let successive = |of: Option<crate::Variation>| of.map_or(0, |variation| variation.successive_ns);

@@ -135,7 +135,9 @@ mod tests {
 
     fn of(durations: &[u64]) -> Spread {
         let mut spread = Spread::default();
-        durations.iter().for_each(|duration| spread.record(*duration));
+        for duration in durations {
+            spread.record(*duration);
+        }
         spread
     }
 

@@ -182,7 +182,9 @@ mod tests {
 
     fn chain(parts: &[(Kind, &[u8])]) -> Vec<u8> {
         let mut tail = Vec::new();
-        parts.iter().for_each(|(kind, value)| append(&mut tail, *kind, value));
+        for (kind, value) in parts {
+            append(&mut tail, *kind, value);
+        }
         tail
     }
 

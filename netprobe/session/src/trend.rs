@@ -306,7 +306,9 @@ mod tests {
         trend.observe(view(20.0));
         assert!(!trend.is_stale());
         let mut never = Trend::default();
-        (0..3).for_each(|_| drop(never.observe(WindowView::default())));
+        for _ in 0..3 {
+            never.observe(WindowView::default());
+        }
         assert!(never.is_stale() && never.min_ns().is_none());
     }
 

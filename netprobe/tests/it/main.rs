@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
+mod abuse;
 mod exact;
+mod marks;
 mod probing;
 mod runs;
 mod world;
