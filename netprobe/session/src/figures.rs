@@ -7,11 +7,11 @@ use crate::reflection::{FarCount, Reflection};
 use crate::{Apparent, Now, NtpTime, OneWay, Sample, Variation};
 
 /// A probe is lost after this long without an answer, at the least.
-const LEAST_LOSS_NS: u64 = 3_000_000_000;
+pub(crate) const LEAST_LOSS_NS: u64 = 3_000_000_000;
 /// A probe is lost after this many times the 99th percentile of the round trip.
 const LOSS_FACTOR: u64 = 2;
 /// And after this long at the most: a window must be able to see its own losses.
-pub(crate) const MOST_LOSS_NS: u64 = 8_000_000_000;
+const MOST_LOSS_NS: u64 = 8_000_000_000;
 
 /// Counts and statistics of one window. A probe belongs to the window it was sent in, and so do its answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

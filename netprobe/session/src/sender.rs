@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::directions::Before;
-use crate::figures::{Figures, MOST_LOSS_NS, Outcome, PathSeen, Probe, loss_after_ns};
+use crate::figures::{Figures, LEAST_LOSS_NS, Outcome, PathSeen, Probe, loss_after_ns};
 use crate::reflection::{FarCount, Progress, Reflection};
 use crate::sample::NearSide;
 use crate::{
@@ -193,10 +193,13 @@ impl Sender {
     pub fn take_record(&mut self, now_ns: u64) -> Option<Record> {
         let start_ns = self.record_start_ns.filter(|_| self.config.record_ns > 0)?;
         let end_ns = start_ns.saturating_add(self.config.record_ns);
-        if end_ns.saturating_add(MOST_LOSS_NS) > now_ns {
+        if end_ns.saturating_add(LEAST_LOSS_NS) > now_ns {
             return None;
         }
         let (probes, before) = self.between(start_ns, end_ns);
+        if end_ns.saturating_add(loss_after_ns(probes.iter().copied())) > now_ns {
+            return None;
+        }
         let record = Record::of(&probes, before, self.progress.count(), start_ns, self.config.record_ns, now_ns);
         self.record_start_ns = Some(end_ns);
         self.forget(now_ns);

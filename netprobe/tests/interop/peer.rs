@@ -112,8 +112,8 @@ pub async fn send(program: &Path, to: SocketAddr, count: u64, options: &[String]
         .stderr(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let summary = lines.filter(|line| line["type"] == "summary").last();
+    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let summary = lines.rfind(|line| line["type"] == "summary");
     summary.unwrap_or_else(|| panic!("no summary in `{text}`"))
 }
 

@@ -7,5 +7,6 @@ mod directions;
 mod extensions;
 mod feed;
 mod path;
+mod records;
 mod reflecting;
 mod windows;
