@@ -5,6 +5,7 @@
 mod abuse;
 mod exact;
 mod marks;
+mod namespaces;
 mod probing;
 mod runs;
 mod world;
