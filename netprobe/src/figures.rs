@@ -1,6 +1,6 @@
 //! What a prober says of one link.
 
-use rhumb_probe_session::{Figures, PathSeen, Record, Trend};
+use rhumb_probe_session::{FarClock, Figures, PathSeen, Record, Trend};
 use serde::{Deserialize, Serialize};
 
 /// One link's window. What was not measured is `None`.
@@ -62,6 +62,9 @@ pub struct LinkFigures {
     /// Delay variation back.
     #[serde(default)]
     pub pdv_backward_us: Option<u64>,
+    /// What the reflector's clock is good for.
+    #[serde(default)]
+    pub far_clock: Option<FarClock>,
     /// Marks of the path.
     #[serde(default)]
     pub path: PathSeen,
@@ -122,6 +125,7 @@ impl LinkFigures {
             delay_backward_us: figures.one_way.map(|delays| us_measured(delays.backward_p50_ns)),
             pdv_forward_us: figures.variation_forward.map(|variation| us(variation.p95_ns)),
             pdv_backward_us: figures.variation_backward.map(|variation| us(variation.p95_ns)),
+            far_clock: figures.far_clock,
             path: figures.path,
             steady_min_us: trend.min_ns().map(us_measured),
             steady_p95_us: trend.p95_ns().map(us_measured),

@@ -1,6 +1,6 @@
 //! What a run of probes found, as it is printed.
 
-use rhumb_probe_session::{Figures, Variation};
+use rhumb_probe_session::{FarClock, Figures, Variation};
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{us, us_measured};
@@ -47,6 +47,15 @@ pub struct SendSummary {
     /// Answers the reflector sent that did not arrive, those to copies of a probe included; `None` if it keeps no count.
     #[serde(default)]
     pub replies_lost: Option<u64>,
+    /// What the reflector's clock was good for.
+    #[serde(default)]
+    pub far_clock: Option<FarClock>,
+    /// How far the reflector's clock is ahead, by the fastest round trip.
+    #[serde(default)]
+    pub clock_ahead_us: Option<i64>,
+    /// That figure may be wrong by this much.
+    #[serde(default)]
+    pub clock_ahead_bound_us: Option<u64>,
     /// Probes still in flight: neither answered nor lost.
     #[serde(default)]
     pub pending: u64,
@@ -119,6 +128,9 @@ impl SendSummary {
                 ..WaySummary::varying(figures.variation_backward)
             },
             replies_lost: figures.replies_lost,
+            far_clock: figures.far_clock,
+            clock_ahead_us: figures.clock_offset.map(|offset| offset.ahead_ns / 1_000),
+            clock_ahead_bound_us: figures.clock_offset.map(|offset| us_measured(offset.bound_ns)),
             pending: figures.pending,
             refused: figures.refused,
             strays: figures.strays,

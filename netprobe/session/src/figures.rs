@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::directions::{Before, Directions};
 use crate::reflection::{FarCount, Reflection};
-use crate::{Apparent, Now, NtpTime, OneWay, Sample, Variation};
+use crate::{Apparent, FarClock, Now, NtpTime, OneWay, Sample, Variation};
 
 /// A probe is lost after this long without an answer, at the least.
 pub(crate) const LEAST_LOSS_NS: u64 = 3_000_000_000;
@@ -54,6 +54,10 @@ pub struct Figures {
     pub variation_forward: Option<Variation>,
     /// Delay variation on the way back.
     pub variation_backward: Option<Variation>,
+    /// What the far clock was good for, by the last measurement.
+    pub far_clock: Option<FarClock>,
+    /// How far the far clock is ahead; `None` without the far end's times.
+    pub clock_offset: Option<ClockOffset>,
     /// What the packets met.
     pub path: PathSeen,
     /// Nanoseconds since the last answer of the session; `None` before the first.
@@ -71,6 +75,15 @@ pub struct OneWayDelays {
     pub backward_min_ns: u64,
     /// Median delay back.
     pub backward_p50_ns: u64,
+}
+
+/// How far the far clock is ahead of the near one, by the fastest round trip (as the clock filter of RFC 5905 chooses).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockOffset {
+    /// ((T2 - T1) + (T3 - T4)) / 2 in nanoseconds.
+    pub ahead_ns: i64,
+    /// It may be wrong by this much, if one way took all of the round trip.
+    pub bound_ns: u64,
 }
 
 /// Marks of the path on the packets of a window, by its last answer; `None` where an end could not tell.
@@ -187,6 +200,8 @@ impl Figures {
             one_way: OneWayDelays::of(probes),
             variation_forward,
             variation_backward,
+            far_clock: samples(probes).map(|(_, sample)| sample.far_clock).last(),
+            clock_offset: ClockOffset::of(probes),
             path: PathSeen::of(outcomes.map(|outcome| outcome.path)),
             last_reply_age_ns: None,
         }
@@ -204,6 +219,16 @@ impl OneWayDelays {
         let (forward_min_ns, forward_p50_ns) = sorted(|delays| delays.forward_ns)?;
         let (backward_min_ns, backward_p50_ns) = sorted(|delays| delays.backward_ns)?;
         Some(Self { forward_min_ns, forward_p50_ns, backward_min_ns, backward_p50_ns })
+    }
+}
+
+impl ClockOffset {
+    fn of(probes: &[&Probe]) -> Option<Self> {
+        let timed = samples(probes).filter_map(|(_, sample)| Some((sample.rtt_ns, sample.apparent?)));
+        let (rtt_ns, apparent) = timed.min_by_key(|(rtt_ns, _)| *rtt_ns)?;
+        let twice_ns = i128::from(apparent.forward_ns) - i128::from(apparent.backward_ns);
+        // half the difference of two 64-bit numbers is one
+        Some(Self { ahead_ns: (twice_ns / 2) as i64, bound_ns: rtt_ns / 2 })
     }
 }
 

@@ -33,7 +33,7 @@ mod variation;
 
 pub use clock::{ErrorEstimate, Now, NtpTime, StampFormat};
 pub use extensions::{ClockSource, Counted, DirectCounts, Extensions, Reported, Service};
-pub use figures::{Figures, OneWayDelays, PathSeen, RoundTrips};
+pub use figures::{ClockOffset, Figures, OneWayDelays, PathSeen, RoundTrips};
 pub use ipnet::IpNet;
 pub use key::{Key, KeyError};
 pub use packet::{AUTHENTICATED_BYTES, BASE_BYTES, Mode, PacketError, ReflectorPacket, SHORTEST_BYTES, SenderPacket};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::directions::Before;
 use crate::figures::{Figures, PathSeen, Probe};
 use crate::reflection::FarCount;
-use crate::{Apparent, Spread};
+use crate::{Apparent, FarClock, Spread};
 
 /// Counts and histograms of a window whose probes are all answered or given up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub struct Record {
     pub forward: Way,
     /// The way back.
     pub backward: Way,
+    /// What the far clock was good for at the end of the window; `None` if nothing was measured.
+    pub far_clock: Option<FarClock>,
     /// Marks of the path at the end of the window.
     pub path: PathSeen,
 }
@@ -108,6 +110,7 @@ impl Record {
                 successive_ns: successive(figures.variation_backward),
                 delay: delays_back,
             },
+            far_clock: figures.far_clock,
             path: figures.path,
         }
     }
@@ -126,6 +129,7 @@ impl Record {
         self.round_trips.merge(&later.round_trips);
         self.forward.merge(&later.forward);
         self.backward.merge(&later.backward);
+        self.far_clock = later.far_clock.or(self.far_clock);
         if later.received > 0 {
             let changed = self.path.changed || later.path.changed;
             self.path = PathSeen { changed, ..later.path };

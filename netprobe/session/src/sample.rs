@@ -1,5 +1,7 @@
 //! What one answered probe says.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{ErrorEstimate, NtpTime, ReflectorPacket};
 
 /// No path on Earth takes longer; what claims to is an error of a clock or of a program.
@@ -32,7 +34,8 @@ pub struct Apparent {
 }
 
 /// What could be taken from the reflector's time stamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FarClock {
     /// It says that it follows UTC.
     Synchronised,
