@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
-use rhumb_probe_session::{Arrival, IpNet, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts};
+use rhumb_probe_session::{Incoming, IpNet, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts};
 
 use crate::ProbeError;
 use crate::clock::{Clock, wake_on_time, wall};
@@ -145,7 +145,7 @@ fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock, mai
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => continue,
         };
-        let arrival = Arrival {
+        let incoming = Incoming {
             source: packet.source,
             received: packet.at,
             ttl: packet.ttl,
@@ -153,7 +153,7 @@ fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock, mai
             ecn: packet.ecn,
         };
         let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = sessions.answer(&arrival, &mailbox.octets[..packet.bytes], wall);
+        let answer = sessions.answer(&incoming, &mailbox.octets[..packet.bytes], wall);
         drop(sessions);
         // refusals are counted, and a lost answer is for the sender to find
         if let Ok(answer) = answer

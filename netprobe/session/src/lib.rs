@@ -39,7 +39,7 @@ pub use key::{Key, KeyError};
 pub use packet::{AUTHENTICATED_BYTES, BASE_BYTES, Mode, PacketError, ReflectorPacket, SHORTEST_BYTES, SenderPacket};
 pub use record::{Record, Way};
 pub use reflection::FarCount;
-pub use reflector::{Arrival, Counting, Reflector, ReflectorConfig, ReflectorCounts, Reply, Unanswered};
+pub use reflector::{Counting, Incoming, Reflector, ReflectorConfig, ReflectorCounts, Reply, Unanswered};
 pub use sample::{Apparent, FarClock, OneWay, Refused, Sample};
 pub use sender::{Answered, Received, ReplyError, Sender, SenderConfig};
 pub use spread::{BadSpread, Spread};

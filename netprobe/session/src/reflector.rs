@@ -50,7 +50,7 @@ pub enum Counting {
 
 /// A packet as the socket gave it.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrival {
+pub struct Incoming {
     /// Whom the answer goes to.
     pub source: SocketAddr,
     /// When it came.
@@ -72,7 +72,7 @@ pub struct Reply {
     pub dscp: u8,
 }
 
-impl Arrival {
+impl Incoming {
     /// A packet of which nothing but source and time is known.
     pub fn new(source: SocketAddr, received: Now) -> Self {
         Self { source, received, ttl: None, dscp: 0, ecn: 0 }
@@ -179,18 +179,18 @@ impl Reflector {
         received: Now,
         transmit: impl FnOnce() -> NtpTime,
     ) -> Result<Vec<u8>, Unanswered> {
-        self.answer(&Arrival::new(source, received), octets, transmit).map(|reply| reply.octets)
+        self.answer(&Incoming::new(source, received), octets, transmit).map(|reply| reply.octets)
     }
 
     /// The answer to a packet; `transmit` is asked for the time just before the answer is complete. The answer is exactly as
     /// long as the packet: extensions are filled in where they stand, and what else follows the base is copied.
     pub fn answer(
         &mut self,
-        arrival: &Arrival,
+        incoming: &Incoming,
         octets: &[u8],
         transmit: impl FnOnce() -> NtpTime,
     ) -> Result<Reply, Unanswered> {
-        let answer = self.try_answer(arrival, octets, transmit);
+        let answer = self.try_answer(incoming, octets, transmit);
         let count = match answer {
             Ok(_) => &mut self.counts.answered,
             Err(Unanswered::Packet(_)) => &mut self.counts.malformed,
@@ -215,16 +215,16 @@ impl Reflector {
 
     fn try_answer(
         &mut self,
-        arrival: &Arrival,
+        incoming: &Incoming,
         octets: &[u8],
         transmit: impl FnOnce() -> NtpTime,
     ) -> Result<Reply, Unanswered> {
-        let now_ns = arrival.received.monotonic_ns;
+        let now_ns = incoming.received.monotonic_ns;
         self.sweep(now_ns);
-        if !self.knows(arrival.source.ip()) {
+        if !self.knows(incoming.source.ip()) {
             return Err(Unanswered::Unknown);
         }
-        self.spend(arrival.source.ip(), now_ns)?;
+        self.spend(incoming.source.ip(), now_ns)?;
         let packet = SenderPacket::decode(octets, &self.config.mode)?;
         let as_answer = ReflectorPacket::decode(octets, &self.config.mode)?;
         if is_answer(&as_answer) {
@@ -234,7 +234,7 @@ impl Reflector {
             Counting::Stateful => self.config.most_sessions,
             Counting::Stateless => 0,
         };
-        let id = (arrival.source, packet.ssid);
+        let id = (incoming.source, packet.ssid);
         let mut session = Self::session(&mut self.sessions, most_sessions, id);
         if let Some(session) = &mut session {
             session.receive(&packet, &as_answer, now_ns)?;
@@ -248,11 +248,11 @@ impl Reflector {
             sent,
             error: self.config.error,
             ssid: packet.ssid,
-            received: arrival.received.wall,
+            received: incoming.received.wall,
             sender_sequence: packet.sequence,
             sender_sent: packet.sent,
             sender_error: packet.error,
-            sender_ttl: arrival.ttl.unwrap_or(TTL_UNKNOWN),
+            sender_ttl: incoming.ttl.unwrap_or(TTL_UNKNOWN),
         };
         let mut reply = answer.encode(&self.config.mode);
         let base_bytes = reply.len();
@@ -262,14 +262,14 @@ impl Reflector {
             sequence: packet.sequence,
             own_sequence,
             key: self.config.mode.key(),
-            dscp: arrival.dscp,
-            ecn: arrival.ecn,
+            dscp: incoming.dscp,
+            ecn: incoming.ecn,
             received,
             answered: if counted.is_some() { own_sequence.wrapping_add(1) } else { 0 },
             counted,
             synchronised: self.config.error.is_synchronised(),
         };
-        let dscp = reply.get_mut(base_bytes..).map_or(arrival.dscp, |tail| reflecting.fill(tail));
+        let dscp = reply.get_mut(base_bytes..).map_or(incoming.dscp, |tail| reflecting.fill(tail));
         Ok(Reply { octets: reply, dscp })
     }
 

@@ -5,7 +5,7 @@
 mod abuse;
 mod exact;
 mod marks;
-mod namespaces;
 mod probing;
+mod routers;
 mod runs;
 mod world;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rhumb_probe_session::{
-    Arrival, ErrorEstimate, Extensions, Key, Mode, Reflector, ReflectorConfig, Reply, Reported, Sender, SenderConfig,
+    ErrorEstimate, Extensions, Incoming, Key, Mode, Reflector, ReflectorConfig, Reply, Reported, Sender, SenderConfig,
     Unanswered,
 };
 
@@ -24,8 +24,8 @@ fn sender(mode: &Mode, extensions: Extensions) -> Sender {
 }
 
 fn answer(reflector: &mut Reflector, octets: &[u8], dscp: u8) -> Result<Reply, Unanswered> {
-    let arrival = Arrival { ttl: Some(61), dscp, ecn: 2, ..Arrival::new(source(1), far(MS)) };
-    reflector.answer(&arrival, octets, || far(2 * MS).wall)
+    let incoming = Incoming { ttl: Some(61), dscp, ecn: 2, ..Incoming::new(source(1), far(MS)) };
+    reflector.answer(&incoming, octets, || far(2 * MS).wall)
 }
 
 /// Flags of the chain of an answer to a bare probe with this chain.

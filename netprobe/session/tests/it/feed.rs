@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use rhumb_probe_session::{
-    Arrival, Extensions, Key, Mode, Now, NtpTime, Received, Reflector, ReflectorConfig, Sender, SenderConfig,
+    Extensions, Incoming, Key, Mode, Now, NtpTime, Received, Reflector, ReflectorConfig, Sender, SenderConfig,
     Unanswered,
 };
 
@@ -35,12 +35,12 @@ fn sender(mode: &Mode) -> Sender {
 /// The answer, if any, is as long as the question, and gets no answer itself.
 fn reflect(mode: &Mode, octets: &[u8]) -> Option<Vec<u8>> {
     let config = ReflectorConfig { mode: mode.clone(), ..ReflectorConfig::default() };
-    let arrival = Arrival::new(SocketAddr::from(([192, 0, 2, 1], 862)), now(2_000));
+    let incoming = Incoming::new(SocketAddr::from(([192, 0, 2, 1], 862)), now(2_000));
     let mut reflector = Reflector::new(config.clone());
-    let reply = reflector.answer(&arrival, octets, || now(3_000).wall).ok()?;
+    let reply = reflector.answer(&incoming, octets, || now(3_000).wall).ok()?;
     assert_eq!(reply.octets.len(), octets.len());
     assert!(reply.dscp < 64);
-    let again = Reflector::new(config).answer(&arrival, &reply.octets, || now(4_000).wall);
+    let again = Reflector::new(config).answer(&incoming, &reply.octets, || now(4_000).wall);
     assert_eq!(again, Err(Unanswered::Echoed));
     Some(reply.octets)
 }
