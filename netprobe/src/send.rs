@@ -8,6 +8,8 @@ use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token};
 use rhumb_probe_session::{ErrorEstimate, Extensions, FarCount, Mode, Received, Sender, SenderConfig};
 
+use tokio::sync::oneshot;
+
 use crate::clock::{Clock, wake_on_time};
 use crate::socket::{Mailbox, connect, resolve, transmit};
 use crate::{ProbeError, SendSummary};
@@ -83,8 +85,17 @@ pub async fn send_watched(
         return Err(ProbeError::Size { bytes, least, most: MOST_BYTES });
     }
     let target = resolve(&config.target).await?;
-    let run = tokio::task::spawn_blocking(move || Run::new(target, &config).and_then(|run| run.finish(watch)));
-    let finished = run.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+    let (tell, told) = oneshot::channel();
+    // a thread of its own: it runs ahead of other work, which the runtime's threads must not after it
+    let run = move || {
+        // nobody waits any more: the run was given up
+        let _ = tell.send(Run::new(target, &config).and_then(|run| run.finish(watch)));
+    };
+    std::thread::Builder::new()
+        .name("probe-run".into())
+        .spawn(run)
+        .map_err(|source| ProbeError::Start { what: "run of probes", source })?;
+    let finished = told.await.unwrap_or_else(|gone| Err(io::Error::other(gone)));
     finished.map_err(|source| ProbeError::Send { target, source })
 }
 

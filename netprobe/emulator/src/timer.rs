@@ -12,6 +12,9 @@ use tokio::sync::oneshot;
 use crate::EmulatorError;
 use crate::link::{Link, Transit};
 
+/// Of threads that stand for the network: what they are late is delay.
+const NICENESS: i32 = -15;
+
 /// A datagram on its way. Sent to `to`, or to the socket's peer if there is none.
 #[derive(Debug)]
 pub(crate) struct Datagram {
@@ -135,9 +138,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        if let Err(error) = nix::sys::prctl::set_timerslack(1) {
-            tracing::debug!(%error, "packets come out as late as the system's timer slack allows");
-        }
+        wake_on_time();
         let mut queue = self.lock();
         while !queue.stopped {
             let now = self.now();
@@ -157,6 +158,17 @@ impl Shared {
                 None => queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
             }
         }
+    }
+}
+
+/// Asks for wake-ups when they are due, ahead of other work where the system allows it. A refusal costs exactness only.
+pub(crate) fn wake_on_time() {
+    if let Err(error) = nix::sys::prctl::set_timerslack(1) {
+        tracing::debug!(%error, "packets come out as late as the system's timer slack allows");
+    }
+    let this_thread = rustix::process::Pid::from_raw(nix::unistd::gettid().as_raw());
+    if let Err(error) = rustix::process::setpriority_process(this_thread, NICENESS) {
+        tracing::debug!(%error, "packets wait their turn behind other work");
     }
 }
 

@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::EmulatorError;
 use crate::link::Link;
-use crate::timer::{Datagram, Timer};
+use crate::timer::{Datagram, Timer, wake_on_time};
 
 /// An upstream socket without traffic for this long is closed.
 const IDLE_NS: u64 = 60_000_000_000;
@@ -135,6 +135,7 @@ impl Drop for UdpThread {
 
 impl Receiver {
     fn run(&mut self) {
+        wake_on_time();
         let mut events = Events::with_capacity(256);
         let mut ready = BTreeSet::new();
         let mut swept_at = 0;
