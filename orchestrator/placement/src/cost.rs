@@ -300,6 +300,48 @@ impl<'p, 'a> Compute<'p, 'a> {
         })
     }
 
+    /// No plan whose legs cost and take at least so much costs less, start by start. `None`: it would cost more than any.
+    pub fn bound_of_all(&self, least: i128, floors: &Carried) -> Option<i128> {
+        let p = self.problem;
+        let Some(bound) = self.bound(least, floors) else { return Some(0) };
+        let held = self.longest.to_integer().saturating_add(floors.outbound.to_integer());
+        let bills = self.bills.iter().map(|b| (b.meter, b.hours.to_integer(), b.price.to_integer()));
+        let Some(compute) = p.starts().least_of_all(bills, floors.inbound.to_integer(), held) else {
+            return Some(bound);
+        };
+        let timeless = Carried { inbound: Ratio::from_integer(0), ..*floors };
+        // compute and the time until the start are counted together
+        let legs = self.bound(i128::from(self.lost), &timeless)?;
+        Some(bound.max(compute?.saturating_add(legs)))
+    }
+
+    /// Whether legs that take at least so long keep no hard deadline.
+    pub fn too_late(&self, carried: &Carried) -> bool {
+        let (Some(deadline), None) = (self.problem.deadline, self.problem.late) else { return false };
+        let both = carried.inbound.checked_add(&carried.outbound);
+        both.and_then(|both| both.checked_add(&self.longest)).is_some_and(|all| all > deadline)
+    }
+
+    /// How long a leg of this span may take, in nanoseconds, where all legs take at least what `floors` says and the plan
+    /// may cost `extra` micro-units more than with these. `None`: there is no telling.
+    pub fn latest(&self, span: Span, floors: &Carried, extra: Option<i128>) -> Option<Ratio> {
+        let p = self.problem;
+        let (own, other) = match span {
+            Span::Run => return None,
+            Span::Inbound => (floors.inbound, floors.outbound),
+            Span::Outbound => (floors.outbound, floors.inbound),
+        };
+        let end = p.deadline.filter(|_| p.late.is_none());
+        let end = end.and_then(|end| end.checked_sub(&self.longest)?.checked_sub(&other));
+        let paid = if span == Span::Outbound { p.value.checked_add(&floors.held)? } else { p.value };
+        let dear = extra.filter(|_| paid > Ratio::from_integer(0)).and_then(|extra| {
+            // rounded up, so that what remains to be reckoned with stays small
+            let more = Ratio::from_integer(extra).checked_div(&paid)?.ceil();
+            own.checked_add(&more)
+        });
+        [end, dear].into_iter().flatten().min()
+    }
+
     /// No plan with these legs and at least these transfer times costs less.
     pub fn bound(&self, least: i128, carried: &Carried) -> Option<i128> {
         let p = self.problem;

@@ -222,7 +222,7 @@ fn together(points: &[Vec<u32>], whole: &[Vec<i64>]) -> Option<i64> {
 }
 
 /// The least hours of the component that takes longest; `None`: one has no stand.
-fn longest(problem: &Problem) -> Option<Ratio> {
+pub(crate) fn longest(problem: &Problem) -> Option<Ratio> {
     let mut longest = Ratio::from_integer(0);
     for part in &problem.parts {
         longest = longest.max(part.stands.iter().map(|s| s.kind).min().map(|_| shortest(part))?);
@@ -240,7 +240,12 @@ pub(crate) struct Value(i128);
 
 impl Value {
     pub fn new(problem: &Problem) -> Self {
-        let fine = problem.value.checked_mul(&Ratio::from_integer(i128::from(GRAINS) << 32));
+        Self::of_rate(&problem.value)
+    }
+
+    /// `rate` in micro-units per nanosecond.
+    pub fn of_rate(rate: &Ratio) -> Self {
+        let fine = rate.checked_mul(&Ratio::from_integer(i128::from(GRAINS) << 32));
         // out of range leaves the bound lower, never wrong
         Self(fine.map_or(0, |f| f.floor().to_integer().clamp(0, 1 << 60)))
     }

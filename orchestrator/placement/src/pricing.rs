@@ -1,12 +1,11 @@
 //! What compute costs at a stand at the least, by table: one entry for each price window and each length of run.
 
 use crate::{
-    field::{GRAINS, NEVER, Value},
+    field::{self, GRAINS, NEVER},
     index::PRICE_FINE,
     problem::{HOUR, Problem},
     stand::Stand,
 };
-use rhumb_model::ratio::Ratio;
 use std::cell::OnceCell;
 
 pub(crate) struct Pricing<'p, 'a> {
@@ -15,6 +14,8 @@ pub(crate) struct Pricing<'p, 'a> {
     bearing: Option<usize>,
     /// By part, then kind, then tariff.
     entries: Vec<Vec<OnceCell<Entry>>>,
+    /// No plan runs shorter, in nanoseconds.
+    longest: i128,
 }
 
 /// For each start, earliest first.
@@ -24,7 +25,7 @@ type Entry = Vec<Start>;
 struct Start {
     /// Hours at factor 1 that the run is paid for, shifted up.
     paid: u64,
-    /// The value of the time until then, in grains.
+    /// The value of the time until then, and lateness, in grains.
     time: i64,
     /// No such start is later, in nanoseconds.
     latest: i128,
@@ -38,12 +39,13 @@ impl<'p, 'a> Pricing<'p, 'a> {
         let tariffs = problem.net.index.tariffs();
         let table = |kinds: usize| (0..kinds * tariffs).map(|_| OnceCell::new()).collect();
         let entries = problem.parts.iter().map(|p| table(p.kinds().len())).collect();
-        let timed = problem.value > Ratio::from_integer(0) && problem.starts().spans().is_some_and(|s| s.len() > 1);
+        let timed = problem.starts().timed() && problem.starts().spans().is_some_and(|s| s.len() > 1);
         // the one whose prices are highest has most to gain from another start
         let dearest = |part: usize| problem.parts[part].stands.iter().map(|s| s.least).max().unwrap_or(0);
         let bearing =
             if timed { (0..problem.parts.len()).max_by_key(|p| (dearest(*p), std::cmp::Reverse(*p))) } else { None };
-        Self { problem, bearing, entries }
+        let longest = field::longest(problem).map_or(0, |l| l.to_integer());
+        Self { problem, bearing, entries, longest }
     }
 
     /// The value of staging time is part of what `of` gives.
@@ -88,11 +90,11 @@ impl<'p, 'a> Pricing<'p, 'a> {
             return Some(vec![Start { paid, time: 0, latest: i128::MAX }]);
         };
         let meter = problem.meter(stand.site);
-        let value = Value::new(problem);
+        let length = hours.max(self.longest);
         let mut entry = Vec::with_capacity(spans.len());
         for span in spans {
             let Some(paid) = starts.within(meter, hours, *span).and_then(paid) else { continue };
-            entry.push(Start { paid, time: value.of(span.0), latest: span.1 });
+            entry.push(Start { paid, time: starts.time(span.0, length), latest: span.1 });
         }
         Some(entry)
     }

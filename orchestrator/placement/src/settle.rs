@@ -6,9 +6,9 @@
 
 use crate::{
     cost::{Carried, Compute, Terms, Times},
-    joint,
+    fan, joint,
     legs::{self, Leg, Served, Sites},
-    option::{self, Choice, Look, Matter},
+    option::{self, Choice, Cut, Matter},
     problem::{Problem, Span},
     several,
 };
@@ -163,6 +163,7 @@ pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     }
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Settling<'s, 'a> {
     pub problem: &'s Problem<'a>,
     pub placed: &'s Placed,
@@ -215,20 +216,43 @@ impl Settling<'_, '_> {
     fn choose(&self, best: &mut Best, limited: bool) -> bool {
         let streams = &self.problem.streams;
         let span = |leg: &Leg| streams[leg.stream].span;
+        let Some(floors) = self.floors() else { return false };
+        let Some(bound) = self.compute.bound_of_all(self.least, &floors).map(|b| b - joint::SLACK) else {
+            return false;
+        };
+        if best.beats(bound) || self.compute.too_late(&floors) {
+            return false;
+        }
+        // with a plan in hand no leg may cost more than its least by more than that plan is above the bound
+        let extra = best.total().map(|total| i128::from(total) - bound + 1);
+        let timeless = self.compute.bound(self.least, &floors).map(|b| b - joint::SLACK);
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
         let matter = |wanted: Span| self.compute.matter(wanted, held);
-        let mut options: Vec<Vec<Choice>> = vec![Vec::new(); self.legs.len()];
+        let mut options: Vec<Rc<[Choice]>> = vec![Rc::from([]); self.legs.len()];
         let mut rate = Ratio::from_integer(0);
         // what runs has one choice each, and tells what it costs to let it wait for results
         for phase in [Span::Run, Span::Inbound, Span::Outbound] {
             let slope = if limited { self.compute.slope(phase, &rate) } else { None };
+            let latest = match phase {
+                // a later start may be a cheaper one
+                Span::Inbound => {
+                    self.compute.latest(phase, &floors, best.total().zip(timeless).map(|(t, b)| i128::from(t) - b + 1))
+                }
+                _ => self.compute.latest(phase, &floors, extra),
+            };
             for (i, leg) in self.legs.iter().enumerate().filter(|(_, leg)| span(leg) == phase) {
-                let (choices, _) = option::choices(self.problem, leg, Look::Best(matter(phase), slope));
+                let choices = fan::choices(self.problem, leg, matter(phase), Cut { slope, extra });
                 let Some(first) = choices.first() else { return false };
                 if phase == Span::Run {
                     rate = rate.checked_add(&first.path).unwrap_or(rate);
                 }
-                options[i] = choices;
+                options[i] = match latest.filter(|latest| choices.iter().any(|c| c.time > *latest)) {
+                    Some(latest) => choices.iter().filter(|c| c.time <= latest).cloned().collect(),
+                    None => choices,
+                };
+                if options[i].is_empty() {
+                    return false;
+                }
             }
         }
         let Tried { shared, late } = self.select(&options, &rate, best);
@@ -240,9 +264,16 @@ impl Settling<'_, '_> {
         late
     }
 
+    /// The least that each leg costs and takes. `None`: one has no way.
+    fn floors(&self) -> Option<Carried> {
+        self.legs.iter().try_fold(Carried::nothing(), |sum, leg| {
+            sum.with(&*fan::floor(self.problem, leg)?, self.problem.streams[leg.stream].span)
+        })
+    }
+
     /// Offers the best selection of one option for each leg. What runs has one; `rate` is what these cost per nanosecond,
     /// at the least.
-    pub fn select(&self, options: &[Vec<Choice>], rate: &Ratio, best: &mut Best) -> Tried {
+    pub fn select(&self, options: &[Rc<[Choice]>], rate: &Ratio, best: &mut Best) -> Tried {
         let streams = &self.problem.streams;
         let span = |leg: &Leg| streams[leg.stream].span;
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
@@ -413,7 +444,7 @@ impl Load {
 
 /// Selections worth trying: for each time that some choice takes, the cheapest choices within it; where later may be
 /// better, with each choice of each leg in turn as the slowest.
-fn selections(options: &[Vec<Choice>], legs: &[usize], matter: Matter) -> Vec<Selection> {
+fn selections(options: &[Rc<[Choice]>], legs: &[usize], matter: Matter) -> Vec<Selection> {
     let zero = Ratio::from_integer(0);
     if matter == Matter::None || legs.is_empty() {
         let time = legs.iter().map(|l| options[*l][0].time).max().unwrap_or(zero);
