@@ -379,7 +379,8 @@ impl Lists {
 }
 
 fn leads_to_one(leaving: &Lists, entering: &Lists, point: u32) -> bool {
-    let mut others = [leaving, entering].into_iter().flat_map(|lists| &lists.hops[lists.range(point)]).map(|hop| hop.end);
+    let mut others =
+        [leaving, entering].into_iter().flat_map(|lists| &lists.hops[lists.range(point)]).map(|hop| hop.end);
     let first = others.next();
     others.all(|other| Some(other) == first)
 }

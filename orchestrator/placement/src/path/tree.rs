@@ -61,7 +61,8 @@ impl Tree {
         let latency = |hop: &Hop| hop.latency;
         let cheapest = self.cheapest.get().map(|old| (old, mend(net, ask, old, passing, price)));
         let quickest = self.quickest.get().map(|old| (old, mend(net, ask, old, passing, latency)));
-        let same = |mended: &Option<(&Arc<[Far]>, Option<Vec<Far>>)>| mended.as_ref().is_none_or(|(_, new)| new.is_none());
+        let same =
+            |mended: &Option<(&Arc<[Far]>, Option<Vec<Far>>)>| mended.as_ref().is_none_or(|(_, new)| new.is_none());
         if same(&cheapest) && same(&quickest) && self.kbps == ask.kbps {
             return None;
         }
@@ -69,15 +70,16 @@ impl Tree {
             Some((old, new)) => OnceLock::from(new.map_or_else(|| Arc::clone(old), Into::into)),
             None => OnceLock::new(),
         };
-        Some(Self {
-            cheapest: kept(cheapest),
-            quickest: kept(quickest),
-            roots: self.roots.clone(),
-            kbps: ask.kbps,
-        })
+        Some(Self { cheapest: kept(cheapest), quickest: kept(quickest), roots: self.roots.clone(), kbps: ask.kbps })
     }
 
-    fn all<'t>(&self, known: &'t OnceLock<Arc<[Far]>>, net: &Network, ask: &Ask, of: impl Fn(&Hop) -> u64) -> &'t [Far] {
+    fn all<'t>(
+        &self,
+        known: &'t OnceLock<Arc<[Far]>>,
+        net: &Network,
+        ask: &Ask,
+        of: impl Fn(&Hop) -> u64,
+    ) -> &'t [Far] {
         known.get_or_init(|| {
             let ask = Ask { kbps: self.kbps, ..*ask };
             let roots = self.roots.iter().map(|r| (*r, 0));
