@@ -107,11 +107,7 @@ impl Starts {
         if self.deadline.is_some_and(|deadline| from + length > deadline) {
             return None;
         }
-        let (at, scale) = meter.whole(from, length)?;
-        let (lowest, highest, _) = meter.swing();
-        // a shift changes what is paid at either end of the run
-        let shift = (highest - lowest).checked_mul(to - from)?;
-        Some(((at - shift).max(length.checked_mul(lowest)?), scale))
+        meter.least_from(from, to, length)
     }
 }
 

@@ -110,21 +110,37 @@ impl Tariff {
     /// Learns all pieces up to `until`.
     fn extend(&mut self, until: i128) {
         while !self.endless && self.known <= until {
-            let next = Timestamp::from_nanosecond(self.base.as_nanosecond() + self.known)
-                .ok()
-                .and_then(|at| self.book.next_edge(at));
-            let Some(next) = next else {
+            let Some((known, factor)) = self.like_the_day_before().or_else(|| self.following()) else {
                 self.endless = true;
                 return;
             };
-            self.known = next.as_nanosecond() - self.base.as_nanosecond();
-            self.edges.push(self.known);
-            let factor = self.factor_at(next);
+            self.known = known;
+            self.edges.push(known);
             if let Some(last) = self.pieces.last().copied().filter(|last| last.factor != factor) {
                 let before = last.before + last.factor * (self.known - last.from);
                 self.pieces.push(Piece { from: self.known, factor, before });
             }
         }
+    }
+
+    /// The edge after those that are known, and the factor from then on. `None`: there is none.
+    fn following(&self) -> Option<(i128, i128)> {
+        let at = Timestamp::from_nanosecond(self.base.as_nanosecond() + self.known).ok()?;
+        let next = self.book.next_edge(at)?;
+        Some((next.as_nanosecond() - self.base.as_nanosecond(), self.factor_at(next)))
+    }
+
+    /// The same where that edge follows from the day before. `None`: it does not.
+    fn like_the_day_before(&self) -> Option<(i128, i128)> {
+        // the first day and a bit are read from the book
+        let since = self.known.checked_sub(DAY).filter(|since| *since > 0)?;
+        let before = *self.edges.get(self.edges.partition_point(|edge| *edge <= since))?;
+        let next = before + DAY;
+        if self.steady.is_some_and(|steady| next + DAY >= steady) {
+            return None;
+        }
+        let piece = self.pieces.partition_point(|piece| piece.from <= before).checked_sub(1)?;
+        Some((next, self.pieces[piece].factor))
     }
 
     /// The integral of the factor from the base to `at`, which is known; times `scale`, both in parts of a nanosecond of
@@ -244,6 +260,21 @@ impl<'t> Meter<'t> {
         let end = i128::checked_add(i128::checked_add(offset, start)?, length)?;
         tariff.extend(end + 1);
         Some((i128::checked_sub(tariff.sum(end, 1)?, tariff.sum(offset + start, 1)?)?, tariff.scale))
+    }
+
+    /// The least of `whole` over all starts from one instant to another: at either, or where the run begins or ends at an
+    /// edge between.
+    pub fn least_from(&self, from: i128, to: i128, length: i128) -> Option<(i128, i128)> {
+        let (mut least, scale) = self.whole(from, length)?;
+        if to == from || self.is_flat() {
+            return Some((least, scale));
+        }
+        least = least.min(self.whole(to, length)?.0);
+        let within = |shift: i128| self.edges(&Ratio::from_integer(from + shift), &Ratio::from_integer(to + shift));
+        for start in within(0).into_iter().chain(within(length).into_iter().map(|edge| edge - length)) {
+            least = least.min(self.whole(start, length)?.0);
+        }
+        Some((least, scale))
     }
 
     /// The beginning of the first opening (factor 0) that holds `length` from its beginning, or from submission on.
