@@ -202,9 +202,7 @@ pub(crate) fn between(
     }
     // the tree is rooted where the component stands that is placed first: it serves all sites of the other
     let (mut root, mut end, mut walk) = (problem.site_point(from), problem.site_point(to), Direction::Against);
-    if let (Place::Part(a), Place::Part(b)) = (&stream.from, &stream.to)
-        && a > b
-    {
+    if stream.onto_earlier() {
         (root, end, walk) = (end, root, Direction::Along);
     }
     let kbps = stream.kbps.map_or(0, |k| k / divide.max(1));

@@ -34,6 +34,7 @@ impl Key {
 #[derive(Debug, Default)]
 pub(crate) struct Fans {
     floors: RefCell<HashMap<Key, Option<Rc<Choice>>>>,
+    at_best: RefCell<HashMap<Key, Option<Rc<Choice>>>>,
     fans: RefCell<HashMap<(Key, Matter), Fan>>,
 }
 
@@ -53,6 +54,17 @@ pub(crate) fn floor(problem: &Problem, leg: &Leg) -> Option<Rc<Choice>> {
     let floor = option::cheapest(problem, leg).map(Rc::new);
     problem.fans.floors.borrow_mut().insert(key, floor.clone());
     floor
+}
+
+/// The cheapest path within the leg's bound, whatever it carries.
+pub(crate) fn at_best(problem: &Problem, leg: &Leg) -> Option<Rc<Choice>> {
+    let key = Key::of(leg);
+    if let Some(known) = problem.fans.at_best.borrow().get(&key) {
+        return known.clone();
+    }
+    let found = option::at_best(problem, leg).map(Rc::new);
+    problem.fans.at_best.borrow_mut().insert(key, found.clone());
+    found
 }
 
 /// Choices up to the cut; some beyond it may be among them.

@@ -4,7 +4,7 @@ use crate::{
     bound::through_at_most,
     field::{Field, NEVER, weighed},
     network::Direction,
-    path::Ask,
+    path::{self, Ask, By},
     problem::{Place, Problem, Stream},
 };
 
@@ -46,9 +46,8 @@ impl Near {
         let n = i64::from(totals[first].max(1));
         let single = totals[first] == 1 && totals[second] == 1;
         let weight = field.weight(problem, first, second)?;
-        let points: Vec<u32> =
-            theirs.stand.iter().map(|s| problem.site_point(problem.parts[second].stands[*s as usize].site)).collect();
         let whole: Vec<i64> = (0..theirs.stand.len()).map(|line| field.whole(second, line, totals[second])).collect();
+        let partners = Partners::new(problem, (second, &theirs.stand), &whole);
         let mut order: Vec<u32> =
             (0..ours.stand.len() as u32).filter(|l| through_at_most(ours.through[*l as usize], limit)).collect();
         order.sort_unstable_by_key(|l| (ours.through[*l as usize], *l));
@@ -65,24 +64,40 @@ impl Near {
             if problem.parts[first].room(stand) == 0 {
                 continue;
             }
-            let root = [problem.site_point(problem.parts[first].stands[stand].site)];
-            let tree = problem.tree(stream, &ask, &root);
             let ask = Ask { kbps: 0, ..ask };
+            let mut within: Vec<bool> = vec![false; problem.net.points()];
+            let root = problem.site_point(problem.parts[first].stands[stand].site);
+            path::scan(problem.net, &ask, root, By::Latency, |point, latency| {
+                within[point as usize] = latency <= bound;
+                if limit.is_some() && !single && latency <= bound {
+                    // a few of many replicas may stand there, whatever all of them would cost
+                    partners.at(point).iter().for_each(|other| wanted[*other as usize] = true);
+                }
+                latency <= bound
+            });
             let mut best: Option<(i64, u32)> = None;
             let least = hung[line as usize];
-            for (other, point) in points.iter().enumerate() {
-                if tree.quickest(problem.net, &ask, *point).is_none_or(|l| l > bound) {
-                    continue;
+            path::scan(problem.net, &ask, root, By::Price, |point, units| {
+                let way = weighed(i64::try_from(units).unwrap_or(i64::MAX), weight);
+                let nearest = partners.least.saturating_add(way);
+                // whoever is farther costs more than the best, and more than the limit allows
+                let pays = |cost: i64| through_at_most(through + (cost - least).max(0) / n, limit);
+                let wants = limit.is_some() && single;
+                if nearest >= NEVER || !pays(nearest) || (!wants && best.is_some_and(|(c, _)| nearest >= c)) {
+                    return false;
                 }
-                let Some((units, _)) = tree.cheapest(problem.net, &ask, *point) else { continue };
-                let cost = whole[other].saturating_add(weighed(units, weight)).min(NEVER);
-                if limit.is_some() && (!single || through_at_most(through - least + cost.max(least), limit)) {
-                    wanted[other] = true;
+                for other in partners.at(point).iter().filter(|_| within[point as usize]) {
+                    let cost = whole[*other as usize].saturating_add(way).min(NEVER);
+                    if wants && pays(cost) {
+                        wanted[*other as usize] = true;
+                    }
+                    let better = best.is_none_or(|(c, known)| (cost, *other) < (c, known));
+                    if better && problem.parts[second].room(theirs.stand[*other as usize] as usize) > 0 {
+                        best = Some((cost, *other));
+                    }
                 }
-                if best.is_none_or(|(c, _)| cost < c) && problem.parts[second].room(theirs.stand[other] as usize) > 0 {
-                    best = Some((cost, other as u32));
-                }
-            }
+                true
+            });
             if let Some((cost, other)) = best {
                 let raised = through + (cost - least).max(0) / n;
                 if through_at_most(raised, limit) {
@@ -93,5 +108,30 @@ impl Near {
         near.pairs.sort_unstable();
         near.partners = (0..wanted.len() as u32).filter(|l| wanted[*l as usize]).collect();
         Some(near)
+    }
+}
+
+/// Lines of a component by the point where they stand.
+struct Partners {
+    lines: Vec<u32>,
+    /// By point, its first line; one more at the end.
+    first: Vec<u32>,
+    /// What the cheapest costs.
+    least: i64,
+}
+
+impl Partners {
+    fn new(problem: &Problem, (part, stands): (usize, &[u32]), whole: &[i64]) -> Self {
+        let point = |line: u32| problem.site_point(problem.parts[part].stands[stands[line as usize] as usize].site);
+        let mut lines: Vec<u32> = (0..stands.len() as u32).collect();
+        lines.sort_by_key(|line| point(*line));
+        let mut first = vec![0_u32; problem.net.points() + 1];
+        lines.iter().for_each(|line| first[point(*line) as usize + 1] += 1);
+        (0..problem.net.points()).for_each(|at| first[at + 1] += first[at]);
+        Self { lines, first, least: whole.iter().copied().min().unwrap_or(NEVER) }
+    }
+
+    fn at(&self, point: u32) -> &[u32] {
+        &self.lines[self.first[point as usize] as usize..self.first[point as usize + 1] as usize]
     }
 }

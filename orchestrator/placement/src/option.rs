@@ -59,6 +59,10 @@ fn ends(problem: &Problem, leg: &Leg) -> Ends {
         (End::Site(site), End::Points(roots)) => {
             Ends { roots: Rc::clone(roots), start: problem.site_point(*site), walk: Direction::Along }
         }
+        // rooted at the site of the component that is placed first, which has legs to many sites of the other
+        (End::Site(from), End::Site(to)) if problem.streams[leg.stream].onto_earlier() => {
+            Ends { roots: [problem.site_point(*to)].into(), start: problem.site_point(*from), walk: Direction::Along }
+        }
         (End::Site(from), End::Site(to)) => {
             Ends { roots: [problem.site_point(*from)].into(), start: problem.site_point(*to), walk: Direction::Against }
         }

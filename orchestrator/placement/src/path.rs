@@ -6,7 +6,7 @@
 
 mod tree;
 
-pub(crate) use tree::{Passing, Tree, potential};
+pub(crate) use tree::{By, Passing, Tree, potential, scan};
 
 use crate::network::{Direction, Network, Price};
 use std::{

@@ -8,7 +8,7 @@ use crate::{
     cost::{Carried, Compute, Terms, Times},
     fan, joint,
     legs::{self, Leg, Served, Sites},
-    option::{self, Choice, Cut, Matter},
+    option::{Choice, Cut, Matter},
     problem::{Problem, Span},
     several,
 };
@@ -205,7 +205,7 @@ impl Settling<'_, '_> {
         let mut fits = true;
         for leg in self.legs {
             let span = self.problem.streams[leg.stream].span;
-            let choice = option::at_best(self.problem, leg)?;
+            let choice = fan::at_best(self.problem, leg)?;
             sum = sum.with(&choice, span)?;
             fits &= span != Span::Run || load.add(self.problem, span, &choice);
         }

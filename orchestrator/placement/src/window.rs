@@ -146,8 +146,12 @@ impl Tariff {
     /// The integral of the factor from the base to `at`, which is known; times `scale`, both in parts of a nanosecond of
     /// which there are `unit` in one. `None`: out of range.
     fn sum(&self, at: i128, unit: i128) -> Option<i128> {
-        let index = self.pieces.partition_point(|piece| piece.from <= at.div_euclid(unit)).saturating_sub(1);
+        let instant = if unit == 1 { at } else { at.div_euclid(unit) };
+        let index = self.pieces.partition_point(|piece| piece.from <= instant).saturating_sub(1);
         let piece = &self.pieces[index];
+        if unit == 1 {
+            return i128::checked_add(piece.before, i128::checked_mul(piece.factor, at - piece.from)?);
+        }
         let within = i128::checked_sub(at, i128::checked_mul(piece.from, unit)?)?;
         i128::checked_add(i128::checked_mul(piece.before, unit)?, i128::checked_mul(piece.factor, within)?)
     }

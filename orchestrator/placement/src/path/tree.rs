@@ -147,6 +147,41 @@ fn distances(
     best
 }
 
+/// What a scan goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Price,
+    Latency,
+}
+
+/// Tells of every point how far it is from the root, the nearest first, as long as `tell` wants more; walking as the ask
+/// says, towards the root.
+pub(crate) fn scan(net: &Network, ask: &Ask, root: u32, by: By, mut tell: impl FnMut(u32, u64) -> bool) {
+    let of = |hop: &Hop| if by == By::Price { hop.price(ask.price) as u64 } else { hop.latency };
+    let mut best: Vec<Far> = vec![NEVER; net.points()];
+    best[root as usize] = far(0);
+    let mut heap = BinaryHeap::from([Reverse(entry(far(0), root))]);
+    let back = ask.walk.reverse();
+    while let Some(Reverse(next)) = heap.pop() {
+        let (distance, point) = (next >> 32, next as u32);
+        if best[point as usize] != distance {
+            continue;
+        }
+        if !tell(point, measure(distance)) {
+            return;
+        }
+        for hop in net.hops(point, back) {
+            if hop.free < ask.kbps || !ask.allowed[hop.edge as usize] {
+                continue;
+            }
+            if let Some(d) = longer(distance, of(hop)).filter(|d| *d < best[hop.end as usize]) {
+                best[hop.end as usize] = d;
+                heap.push(Reverse(entry(d, hop.end)));
+            }
+        }
+    }
+}
+
 fn entry(far: Far, point: u32) -> u128 {
     (far << 32) | u128::from(point)
 }
