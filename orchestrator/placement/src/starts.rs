@@ -99,7 +99,15 @@ impl Starts {
     /// `None`: none keeps the deadline.
     pub fn least(&self, meter: Meter, length: i128) -> Option<(i128, i128)> {
         let Some(spans) = &self.spans else { return meter.least(length) };
-        spans.iter().filter_map(|span| self.within(meter, length, *span)).min()
+        let lowest = length.checked_mul(meter.swing().0)?;
+        let mut least: Option<(i128, i128)> = None;
+        for found in spans.iter().filter_map(|span| self.within(meter, length, *span)) {
+            least = Some(least.map_or(found, |l| l.min(found)));
+            if found.0 <= lowest {
+                break;
+            }
+        }
+        least
     }
 
     /// No run of this length that starts within the span has a lower integral. `None`: none keeps the deadline.

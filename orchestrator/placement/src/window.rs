@@ -31,6 +31,47 @@ pub(crate) struct Tariff {
     highest: i128,
     /// No zone changes its clocks from `base` until then.
     steady: Option<i128>,
+    /// Any day until then.
+    day: Option<Day>,
+}
+
+/// A day that is like all others: its pieces, as (from, factor, integral before) in nanoseconds, and its integral.
+#[derive(Debug, Clone)]
+struct Day {
+    pieces: Vec<(i64, i64, i64)>,
+    /// Instants within the day at which a window opens or closes.
+    edges: Vec<i64>,
+    whole: i64,
+}
+
+/// Within this many days of the base, a day's integral times their number is well within 64 bits.
+const DAYS: i64 = 4_000;
+
+const DAY_64: i64 = DAY as i64;
+
+impl Day {
+    /// The integral from the base to `at`.
+    fn sum(&self, at: i64) -> i64 {
+        let (days, within) = (at.div_euclid(DAY_64), at.rem_euclid(DAY_64));
+        let (from, factor, before) =
+            self.pieces.iter().rev().find(|(from, ..)| *from <= within).copied().unwrap_or((0, 0, 0));
+        days * self.whole + before + factor * (within - from)
+    }
+
+    /// The least integral over `length` from any start in [from, to], where these are less than a day apart.
+    fn least(&self, from: i64, to: i64, length: i64) -> i64 {
+        let run = |start: i64| self.sum(start + length) - self.sum(start);
+        let mut least = run(from).min(run(to));
+        for edge in &self.edges {
+            for first in [from, from + length] {
+                let later = (edge - first).rem_euclid(DAY_64);
+                if later < to - from {
+                    least = least.min(run(from + later));
+                }
+            }
+        }
+        least
+    }
 }
 
 /// A time of one factor, until the next piece begins; the last holds until `known`, or for ever.
@@ -65,7 +106,8 @@ impl Tariff {
         let (lowest, highest) = (scaled(factors().min()), scaled(factors().max()));
         let (pieces, edges) = (Vec::new(), Vec::new());
         let endless = book.windows.is_empty();
-        let mut tariff = Self { book, base, pieces, edges, known: 0, endless, scale, lowest, highest, steady: None };
+        let mut tariff =
+            Self { book, base, pieces, edges, known: 0, endless, scale, lowest, highest, steady: None, day: None };
         tariff.rebase(base);
         tariff
     }
@@ -85,6 +127,33 @@ impl Tariff {
         self.endless = self.book.windows.is_empty();
         let changes = self.book.windows.iter().filter_map(|w| w.tz.time_zone().following(base).next());
         self.steady = changes.map(|t| t.timestamp().as_nanosecond() - base.as_nanosecond()).min();
+        self.day = None;
+        if !self.endless && self.highest < 1 << 14 && self.steady.is_none_or(|steady| steady > 4 * DAY) {
+            self.extend(2 * DAY);
+            self.day = self.any_day();
+        }
+    }
+
+    /// The second day from the base on, as every day is until the clocks change.
+    fn any_day(&self) -> Option<Day> {
+        let narrow = |wide: i128| i64::try_from(wide).ok();
+        let begin = self.sum(DAY, 1)?;
+        let at_begin = self.pieces.iter().rfind(|p| p.from <= DAY)?;
+        let mut pieces = vec![(0, narrow(at_begin.factor)?, 0)];
+        for piece in self.pieces.iter().filter(|p| (DAY + 1..2 * DAY).contains(&p.from)) {
+            pieces.push((narrow(piece.from - DAY)?, narrow(piece.factor)?, narrow(piece.before - begin)?));
+        }
+        let edges = self.edges.iter().filter(|e| (DAY..2 * DAY).contains(*e));
+        let edges = edges.map(|e| narrow(e - DAY)).collect::<Option<_>>()?;
+        Some(Day { pieces, edges, whole: narrow(self.sum(2 * DAY, 1)? - begin)? })
+    }
+
+    /// The day, and two instants from the base, where every day up to the later is like any other.
+    fn days(&self, from: i128, until: i128) -> Option<(&Day, i64, i64)> {
+        let day = self.day.as_ref()?;
+        let steady = self.steady.is_none_or(|steady| until < steady);
+        let (from, until) = (i64::try_from(from).ok()?, i64::try_from(until).ok()?);
+        (steady && from >= 0 && until < DAYS * DAY_64).then_some((day, from, until))
     }
 
     fn factor_at(&self, at: Timestamp) -> i128 {
@@ -262,6 +331,9 @@ impl<'t> Meter<'t> {
         }
         let offset = tariff.since(self.submit);
         let end = i128::checked_add(i128::checked_add(offset, start)?, length)?;
+        if let Some((day, begin, end)) = tariff.days(offset + start, end) {
+            return Some((i128::from(day.sum(end) - day.sum(begin)), tariff.scale));
+        }
         tariff.extend(end + 1);
         Some((i128::checked_sub(tariff.sum(end, 1)?, tariff.sum(offset + start, 1)?)?, tariff.scale))
     }
@@ -269,6 +341,15 @@ impl<'t> Meter<'t> {
     /// The least of `whole` over all starts from one instant to another: at either, or where the run begins or ends at an
     /// edge between.
     pub fn least_from(&self, from: i128, to: i128, length: i128) -> Option<(i128, i128)> {
+        if to - from < DAY {
+            let mut tariff = self.tariff.borrow_mut();
+            let offset = tariff.since(self.submit);
+            if let Some((day, begin, _)) = tariff.days(offset + from, offset + to + length)
+                && let (Ok(more), Ok(length)) = (i64::try_from(to - from), i64::try_from(length))
+            {
+                return Some((i128::from(day.least(begin, begin + more, length)), tariff.scale));
+            }
+        }
         let (mut least, scale) = self.whole(from, length)?;
         if to == from || self.is_flat() {
             return Some((least, scale));

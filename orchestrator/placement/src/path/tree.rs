@@ -83,7 +83,7 @@ impl Tree {
         known.get_or_init(|| {
             let ask = Ask { kbps: self.kbps, ..*ask };
             let roots = self.roots.iter().map(|r| (*r, 0));
-            distances(net, &ask, roots, u64::MAX, of).into()
+            distances(net, &ask, roots, |_, _| u64::MAX, of).into()
         })
     }
 
@@ -106,12 +106,19 @@ impl Tree {
 
 /// For every point the least of: a root's own cost, and the way to it at `weight` for a unit of price, shifted up by 32
 /// bits and rounded down link by link. Costs above `limit` may come out as anything from it up. `i64::MAX`: no way.
-pub(crate) fn potential(net: &Network, ask: &Ask, roots: &[(u32, i64)], weight: u64, limit: i64) -> Vec<i64> {
+/// The limit may become lower with every point: each is told with its cost, the nearest first; the last limit counts.
+pub(crate) fn potential(
+    net: &Network,
+    ask: &Ask,
+    roots: &[(u32, i64)],
+    weight: u64,
+    mut limit: impl FnMut(Option<u32>, i64) -> i64,
+) -> Vec<i64> {
     let price = |hop: &Hop| {
         let price = u128::from(hop.price(ask.price) as u64);
         u64::try_from((price * u128::from(weight)) >> 32).unwrap_or(u64::MAX)
     };
-    let limit = limit.max(0) as u64;
+    let limit = |point: Option<u32>, cost: u64| limit(point, cost as i64).max(0) as u64;
     let near = roots.iter().map(|(point, cost)| (*point, (*cost).max(0) as u64));
     let all = distances(net, ask, near, limit, price);
     all.into_iter().map(|far| i64::try_from(measure(far)).unwrap_or(i64::MAX)).collect()
@@ -123,25 +130,27 @@ fn distances(
     net: &Network,
     ask: &Ask,
     roots: impl Iterator<Item = (u32, u64)>,
-    limit: u64,
+    mut limit: impl FnMut(Option<u32>, u64) -> u64,
     of: impl Fn(&Hop) -> u64,
 ) -> Vec<Far> {
     let mut best: Vec<Far> = vec![NEVER; net.points()];
     let mut first: Vec<Reverse<u128>> = Vec::new();
     let mut beyond = false;
+    let most = limit(None, 0);
     for (root, cost) in roots {
         let cost = far(cost);
         if cost < best[root as usize] {
             best[root as usize] = cost;
             // what lies beyond the limit leads nowhere
-            if measure(cost) <= limit {
+            if measure(cost) <= most {
                 first.push(Reverse(entry(cost, root)));
             } else {
                 beyond = true;
             }
         }
     }
-    if settle(net, ask, &mut best, BinaryHeap::from(first), limit, of) || beyond {
+    if settle(net, ask, &mut best, BinaryHeap::from(first), &mut limit, of) || beyond {
+        let limit = limit(None, 0);
         best.iter_mut().filter(|d| measure(**d) > limit).for_each(|d| *d = far(limit));
     }
     best
@@ -192,7 +201,7 @@ fn settle(
     ask: &Ask,
     best: &mut [Far],
     mut heap: BinaryHeap<Reverse<u128>>,
-    limit: u64,
+    mut limit: impl FnMut(Option<u32>, u64) -> u64,
     of: impl Fn(&Hop) -> u64,
 ) -> bool {
     let mut beyond = false;
@@ -201,6 +210,10 @@ fn settle(
         let (distance, point) = (next >> 32, next as u32);
         if best[point as usize] != distance {
             continue;
+        }
+        let limit = limit(Some(point), measure(distance));
+        if measure(distance) > limit {
+            return true;
         }
         for hop in net.hops(point, back) {
             if hop.free < ask.kbps || !ask.allowed[hop.edge as usize] {
@@ -287,6 +300,6 @@ fn mend(net: &Network, ask: &Ask, old: &[Far], passing: &Passing, of: impl Fn(&H
             heap.push(Reverse(entry(d, point)));
         }
     }
-    settle(net, ask, &mut all, heap, u64::MAX, of);
+    settle(net, ask, &mut all, heap, |_, _| u64::MAX, of);
     Some(all)
 }
