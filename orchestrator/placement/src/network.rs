@@ -55,6 +55,8 @@ pub(crate) struct Network {
     by_free: BTreeSet<(u64, u32)>,
     /// Points whose links all lead to one other point.
     ends: Vec<bool>,
+    /// Of one link, more or less: price of a volume, of a rate, and latency.
+    typical: [u64; 3],
     /// The greatest delay of one link that there has been.
     slowest: u64,
     masks: RefCell<Masks>,
@@ -180,9 +182,14 @@ impl Network {
         let slowest = edges.iter().map(|e| e.latency).max().unwrap_or(0);
         let by_free = (0..).zip(&edges).map(|(ordinal, edge)| (edge.free, ordinal)).collect();
         let ends = (0..points as u32).map(|p| leads_to_one(&leaving, &entering, p)).collect();
+        let mean = |of: fn(&Edge) -> i64| {
+            let sum = edges.iter().map(|e| i128::from(of(e))).sum::<i128>();
+            u64::try_from(sum / (edges.len() as i128).max(1)).unwrap_or(0)
+        };
+        let typical = [mean(|e| Price::Volume.of(e)), mean(|e| Price::Rate.of(e)), mean(|e| e.latency as i64)];
         let trees = RefCell::new(Trees::new(points));
         let (masks, index) = (RefCell::default(), Index::new(view));
-        Self { edges, scale, index, leaving, entering, ordinals, steps, by_free, ends, slowest, masks, trees }
+        Self { edges, scale, index, leaving, entering, ordinals, steps, by_free, ends, typical, slowest, masks, trees }
     }
 
     /// The same links with changes: what was worked out of the others is not kept.
@@ -210,6 +217,7 @@ impl Network {
             steps,
             by_free,
             ends: self.ends.clone(),
+            typical: self.typical,
             slowest,
             masks: RefCell::default(),
             trees: RefCell::new(Trees::new(self.points())),
@@ -272,6 +280,20 @@ impl Network {
     /// Edges whose free capacity is at least the first and below the second, in kbit/s.
     pub fn between(&self, least: u64, below: u64) -> impl Iterator<Item = u32> {
         self.by_free.range((least, 0)..(below, 0)).map(|(_, edge)| *edge)
+    }
+
+    /// What one link adds to a price, more or less.
+    pub fn typical(&self, price: Price) -> u64 {
+        match price {
+            Price::Volume => self.typical[0],
+            Price::Rate => self.typical[1],
+            Price::Free => 0,
+        }
+    }
+
+    /// What one link adds to a latency, more or less.
+    pub fn typical_latency(&self) -> u64 {
+        self.typical[2]
     }
 
     /// Whether all links of the point lead to one other: no way passes through it.

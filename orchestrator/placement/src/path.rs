@@ -4,6 +4,7 @@
 //! what remains, a search from one point opens only labels that can still end well: `routes` gives all loop-free paths
 //! to the roots that no other path beats in cost and latency, cheapest first.
 
+mod queue;
 mod tree;
 
 pub(crate) use tree::{By, Passing, Tree, potential, scan};

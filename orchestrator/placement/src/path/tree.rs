@@ -1,6 +1,6 @@
 //! Distances of every point to a set of roots: worked out once, and mended where a link comes or goes.
 
-use super::Ask;
+use super::{Ask, queue::Queue};
 use crate::network::{Direction, Hop, Network};
 use std::{
     cmp::Reverse,
@@ -20,7 +20,7 @@ pub(crate) struct Tree {
 
 /// A distance: what counts, and below it the links of the way, so that of equals the way with fewer links is nearer and
 /// each link leads farther.
-type Far = u128;
+pub(super) type Far = u128;
 
 /// No way.
 const NEVER: Far = Far::MAX >> 32;
@@ -32,7 +32,7 @@ fn far(measure: u64) -> Far {
     Far::from(measure) << LINKS
 }
 
-fn measure(far: Far) -> u64 {
+pub(super) fn measure(far: Far) -> u64 {
     (far >> LINKS) as u64
 }
 
@@ -78,24 +78,26 @@ impl Tree {
         known: &'t OnceLock<Arc<[Far]>>,
         net: &Network,
         ask: &Ask,
+        step: u64,
         of: impl Fn(&Hop) -> u64,
     ) -> &'t [Far] {
         known.get_or_init(|| {
             let ask = Ask { kbps: self.kbps, ..*ask };
             let roots = self.roots.iter().map(|r| (*r, 0));
-            distances(net, &ask, roots, |_, _| u64::MAX, of).into()
+            distances(net, &ask, roots, |_, _| u64::MAX, step, of).into()
         })
     }
 
     /// (price, links) of the cheapest way from `point`; `ask` is the one that the tree was made with, but for its rate.
     pub fn cheapest(&self, net: &Network, ask: &Ask, point: u32) -> Option<(i64, u32)> {
-        let far = self.all(&self.cheapest, net, ask, |hop| hop.price(ask.price) as u64)[point as usize];
+        let step = net.typical(ask.price);
+        let far = self.all(&self.cheapest, net, ask, step, |hop| hop.price(ask.price) as u64)[point as usize];
         (far != NEVER).then_some((measure(far) as i64, far as u32))
     }
 
     /// Latency of the quickest way from `point`, in microseconds.
     pub fn quickest(&self, net: &Network, ask: &Ask, point: u32) -> Option<u64> {
-        let far = self.all(&self.quickest, net, ask, |hop| hop.latency)[point as usize];
+        let far = self.all(&self.quickest, net, ask, net.typical_latency(), |hop| hop.latency)[point as usize];
         (far != NEVER).then_some(measure(far))
     }
 
@@ -120,21 +122,30 @@ pub(crate) fn potential(
     };
     let limit = |point: Option<u32>, cost: u64| limit(point, cost as i64).max(0) as u64;
     let near = roots.iter().map(|(point, cost)| (*point, (*cost).max(0) as u64));
-    let all = distances(net, ask, near, limit, price);
+    let step = u64::try_from((u128::from(net.typical(ask.price)) * u128::from(weight)) >> 32).unwrap_or(u64::MAX);
+    let mut limit = limit;
+    // not more buckets than there are points
+    let range = limit(None, 0).saturating_sub(roots.iter().map(|(_, cost)| (*cost).max(0) as u64).min().unwrap_or(0));
+    let step = step.max(if range < NEVER_FAR { range / 256 } else { 0 });
+    let all = distances(net, ask, near, limit, step, price);
     all.into_iter().map(|far| i64::try_from(measure(far)).unwrap_or(i64::MAX)).collect()
 }
 
-/// Dijkstra from the roots and their first distances, against the walk. Distances above `limit` may be too short, but not
-/// below it. A sum that overflows is no way.
+/// A limit beyond which there is no limit.
+const NEVER_FAR: u64 = u64::MAX >> 4;
+
+/// Distances from the roots and their first distances, against the walk. Distances above `limit` may be too short, but
+/// not below it. A sum that overflows is no way. `step`: what one link adds, more or less.
 fn distances(
     net: &Network,
     ask: &Ask,
     roots: impl Iterator<Item = (u32, u64)>,
     mut limit: impl FnMut(Option<u32>, u64) -> u64,
+    step: u64,
     of: impl Fn(&Hop) -> u64,
 ) -> Vec<Far> {
     let mut best: Vec<Far> = vec![NEVER; net.points()];
-    let mut first: Vec<Reverse<u128>> = Vec::new();
+    let mut queue = Queue::new(step);
     let mut beyond = false;
     let most = limit(None, 0);
     for (root, cost) in roots {
@@ -143,15 +154,42 @@ fn distances(
             best[root as usize] = cost;
             // what lies beyond the limit leads nowhere
             if measure(cost) <= most {
-                first.push(Reverse(entry(cost, root)));
+                queue.push(cost, root);
             } else {
                 beyond = true;
             }
         }
     }
-    if settle(net, ask, &mut best, BinaryHeap::from(first), &mut limit, of) || beyond {
-        let limit = limit(None, 0);
-        best.iter_mut().filter(|d| measure(**d) > limit).for_each(|d| *d = far(limit));
+    let back = ask.walk.reverse();
+    let mut most = most;
+    while let Some((distance, point)) = queue.pop() {
+        if best[point as usize] != distance {
+            continue;
+        }
+        most = limit(Some(point), measure(distance));
+        if measure(distance) > most {
+            // what is not settled is about as far
+            beyond = true;
+            continue;
+        }
+        for hop in net.hops(point, back) {
+            if hop.free < ask.kbps || !ask.allowed[hop.edge as usize] {
+                continue;
+            }
+            let Some(d) = longer(distance, of(hop)) else { continue };
+            if d < best[hop.end as usize] {
+                best[hop.end as usize] = d;
+                // an end that only leads back brings nobody nearer
+                if measure(d) > most {
+                    beyond = true;
+                } else if !net.is_end(hop.end) {
+                    queue.push(d, hop.end);
+                }
+            }
+        }
+    }
+    if beyond {
+        best.iter_mut().filter(|d| measure(**d) > most).for_each(|d| *d = far(most));
     }
     best
 }
@@ -195,43 +233,24 @@ fn entry(far: Far, point: u32) -> u128 {
     (far << 32) | u128::from(point)
 }
 
-/// Spreads the distances in the heap; whether some were beyond the limit.
-fn settle(
-    net: &Network,
-    ask: &Ask,
-    best: &mut [Far],
-    mut heap: BinaryHeap<Reverse<u128>>,
-    mut limit: impl FnMut(Option<u32>, u64) -> u64,
-    of: impl Fn(&Hop) -> u64,
-) -> bool {
-    let mut beyond = false;
+/// Spreads the distances in the heap.
+fn settle(net: &Network, ask: &Ask, best: &mut [Far], mut heap: BinaryHeap<Reverse<u128>>, of: impl Fn(&Hop) -> u64) {
     let back = ask.walk.reverse();
     while let Some(Reverse(next)) = heap.pop() {
         let (distance, point) = (next >> 32, next as u32);
         if best[point as usize] != distance {
             continue;
         }
-        let limit = limit(Some(point), measure(distance));
-        if measure(distance) > limit {
-            return true;
-        }
         for hop in net.hops(point, back) {
             if hop.free < ask.kbps || !ask.allowed[hop.edge as usize] {
                 continue;
             }
-            let Some(d) = longer(distance, of(hop)) else { continue };
-            if d < best[hop.end as usize] {
+            if let Some(d) = longer(distance, of(hop)).filter(|d| *d < best[hop.end as usize]) {
                 best[hop.end as usize] = d;
-                // an end that only leads back brings nobody nearer
-                if measure(d) > limit {
-                    beyond = true;
-                } else if !net.is_end(hop.end) {
-                    heap.push(Reverse(entry(d, hop.end)));
-                }
+                heap.push(Reverse(entry(d, hop.end)));
             }
         }
     }
-    beyond
 }
 
 fn longer(distance: Far, by: u64) -> Option<Far> {
@@ -300,6 +319,6 @@ fn mend(net: &Network, ask: &Ask, old: &[Far], passing: &Passing, of: impl Fn(&H
             heap.push(Reverse(entry(d, point)));
         }
     }
-    settle(net, ask, &mut all, heap, |_, _| u64::MAX, of);
+    settle(net, ask, &mut all, heap, of);
     Some(all)
 }
