@@ -1,6 +1,7 @@
 //! The cost of a placement whose legs are chosen: exact terms, each rounded once, and when it starts and ends.
 
 use crate::{
+    field::{GRAINS, Value},
     lost,
     option::{Choice, Matter},
     problem::{HOUR, Problem, Span},
@@ -249,7 +250,8 @@ impl<'p, 'a> Compute<'p, 'a> {
 
     /// `bound_at` in parts whose sum is never above it, where legs of `held` run: what is the same for all other legs.
     pub fn at_base(&self, least: i128, held: &Ratio) -> i128 {
-        least.saturating_add(timed(held, &self.longest)).saturating_add(timed(&self.problem.value, &self.longest))
+        let value = self.problem.starts().value();
+        least.saturating_add(timed(held, &self.longest)).saturating_add(paid(value, &self.longest))
     }
 
     /// What a choice of legs that stage in adds to the base.
@@ -258,13 +260,13 @@ impl<'p, 'a> Compute<'p, 'a> {
     }
 
     /// What a choice of legs that move results out adds.
-    pub fn moving_out(&self, legs: &Carried, held: &Ratio) -> i128 {
-        self.moved(legs, &legs.outbound).saturating_add(timed(held, &legs.outbound))
+    pub fn moving_out(&self, legs: &Carried, held: Value) -> i128 {
+        self.moved(legs, &legs.outbound).saturating_add(paid(held, &legs.outbound))
     }
 
     fn moved(&self, legs: &Carried, time: &Ratio) -> i128 {
         let sums = legs.path.floor().to_integer().saturating_add(legs.transfer.floor().to_integer());
-        sums.saturating_add(timed(&self.problem.value, time))
+        sums.saturating_add(paid(self.problem.starts().value(), time))
     }
 
     /// The total of any plan whose path and transfer cost no less than these, each for itself, and that starts no sooner;
@@ -350,6 +352,11 @@ impl<'p, 'a> Compute<'p, 'a> {
         let time = p.value.checked_mul(&held.checked_add(&carried.inbound)?)?;
         least.checked_add(path.floor().to_integer() + carried.transfer.floor().to_integer() + time.floor().to_integer())
     }
+}
+
+/// Micro-units that a value of time comes to, rounded down.
+fn paid(value: Value, time: &Ratio) -> i128 {
+    i128::from(value.of(time.to_integer()) / GRAINS)
 }
 
 /// Micro-units that a rate comes to, rounded down; out of range it counts as nothing.

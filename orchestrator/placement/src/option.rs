@@ -183,8 +183,13 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
             if higher.is_some_and(|rung| problem.relax.bandwidth || carries(edges, rung)) {
                 continue;
             }
+            // what a volume costs on a path is the same at all rungs
+            let known = found.iter().rfind(|c| Rc::ptr_eq(&c.edges, edges)).cloned();
             let (root, _) = shape(problem, &ends, edges);
-            found.extend(choice(problem, leg, &ends, edges, root, *latency, kbps));
+            found.extend(match known {
+                Some(known) => at_rung(leg, known, *latency, kbps),
+                None => choice(problem, leg, &ends, edges, root, *latency, kbps),
+            });
         }
         if cheapest_cost.is_none() {
             cheapest_cost = found.first().map(|first| first.cost);
@@ -196,6 +201,13 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
     }
     let least = left_out.and_then(|cost| found.first().map(|first| timeless(Choice { cost, ..first.clone() })));
     (found, least.into_iter().collect())
+}
+
+/// The same path of a volume leg at another rung.
+fn at_rung(leg: &Leg, choice: Choice, latency: u64, kbps: u64) -> Option<Choice> {
+    let moving = leg.volume.checked_mul(&Ratio::new(8_000_000, i128::from(kbps.max(1))))?;
+    let time = moving.checked_add(&Ratio::from_integer(i128::from(latency) * 1000))?;
+    Some(Choice { kbps, time, ..choice })
 }
 
 /// What a leg that divides may choose on the links that others leave it; the second as `choices` gives it.

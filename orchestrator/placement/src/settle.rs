@@ -6,7 +6,9 @@
 
 use crate::{
     cost::{Carried, Compute, Terms, Times},
-    fan, joint,
+    fan,
+    field::Value,
+    joint,
     legs::{self, Leg, Served, Sites},
     option::{Choice, Cut, Matter},
     problem::{Problem, Span},
@@ -186,7 +188,6 @@ pub(crate) struct Tried {
 #[derive(Debug, Clone)]
 struct Selection {
     picks: Vec<usize>,
-    time: Ratio,
 }
 
 impl Settling<'_, '_> {
@@ -294,15 +295,21 @@ impl Settling<'_, '_> {
             let mut chosen = legs.iter().zip(&selection.picks).map(|(leg, pick)| &options[*leg][*pick]);
             chosen.try_fold(Carried::nothing(), |sum, choice| sum.with(choice, span)).unwrap_or(Carried::nothing())
         };
-        let adds_out: Vec<i128> =
-            out.iter().map(|o| self.compute.moving_out(&legs_of(&outbound, o, Span::Outbound), rate)).collect();
-        for i in &into {
-            let adds_in = self.compute.staging_in(self.least, &legs_of(&inbound, i, Span::Inbound));
-            for (o, add) in out.iter().zip(&adds_out) {
+        let rate = Value::of_rate(rate);
+        let cheapest_first = |mut list: Vec<(i128, Selection)>| {
+            list.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.picks.cmp(&other.picks)));
+            list
+        };
+        let adds_out = |o: &Selection| self.compute.moving_out(&legs_of(&outbound, o, Span::Outbound), rate);
+        let adds_in = |i: &Selection| self.compute.staging_in(self.least, &legs_of(&inbound, i, Span::Inbound));
+        let out = cheapest_first(out.into_iter().map(|o| (adds_out(&o), o)).collect());
+        let into = cheapest_first(into.into_iter().map(|i| (adds_in(&i), i)).collect());
+        for (adds_in, i) in &into {
+            for (add, o) in &out {
                 let known = [best.total(), local.as_ref().map(|l| l.terms.total)].into_iter().flatten().min();
                 // whole numbers tell of most that they cost too much
-                if known.is_some_and(|k| base.saturating_add(adds_in).saturating_add(*add) > i128::from(k)) {
-                    continue;
+                if known.is_some_and(|k| base.saturating_add(*adds_in).saturating_add(*add) > i128::from(k)) {
+                    break;
                 }
                 inbound
                     .iter()
@@ -445,10 +452,8 @@ impl Load {
 /// Selections worth trying: for each time that some choice takes, the cheapest choices within it; where later may be
 /// better, with each choice of each leg in turn as the slowest.
 fn selections(options: &[Rc<[Choice]>], legs: &[usize], matter: Matter) -> Vec<Selection> {
-    let zero = Ratio::from_integer(0);
     if matter == Matter::None || legs.is_empty() {
-        let time = legs.iter().map(|l| options[*l][0].time).max().unwrap_or(zero);
-        return vec![Selection { picks: vec![0; legs.len()], time }];
+        return vec![Selection { picks: vec![0; legs.len()] }];
     }
     let within = |leg: usize, limit: &Ratio| options[leg].iter().position(|c| c.time <= *limit);
     let mut found: Vec<Selection> = Vec::new();
@@ -459,13 +464,12 @@ fn selections(options: &[Rc<[Choice]>], legs: &[usize], matter: Matter) -> Vec<S
                 .enumerate()
                 .map(|(i, other)| if i == index { Some(pick) } else { within(*other, &choice.time) })
                 .collect();
-            if let Some(picks) = picks
-                && !found.iter().any(|s| s.picks == picks)
-            {
-                found.push(Selection { picks, time: choice.time });
+            if let Some(picks) = picks {
+                found.push(Selection { picks });
             }
         }
     }
-    found.sort_by(|a, b| a.time.cmp(&b.time).then_with(|| a.picks.cmp(&b.picks)));
+    found.sort_by(|a, b| a.picks.cmp(&b.picks));
+    found.dedup_by(|a, b| a.picks == b.picks);
     found
 }

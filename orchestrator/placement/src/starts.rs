@@ -45,6 +45,10 @@ impl Starts {
         self.value.of(start).saturating_add(late).min(NEVER)
     }
 
+    pub fn value(&self) -> Value {
+        self.value
+    }
+
     /// Whether the instant of the start costs anything by itself.
     pub fn timed(&self) -> bool {
         self.value.of(HOUR) > 0 || self.late.is_some_and(|(late, _)| late.of(HOUR) > 0)
