@@ -4,7 +4,7 @@ use crate::{
     bound::through_at_most,
     field::{Field, NEVER, weighed},
     network::Direction,
-    path::{self, Ask, By},
+    path::{Ask, By, Scan},
     problem::{Place, Problem, Stream},
 };
 
@@ -53,6 +53,8 @@ impl Near {
         order.sort_unstable_by_key(|l| (ours.through[*l as usize], *l));
         let mut near = Self { pairs: Vec::new(), partners: Vec::new(), rest: false };
         let mut wanted = vec![false; theirs.stand.len()];
+        // lines of the second that may be part of a plan and that nobody has reached yet
+        let mut open = theirs.through.iter().filter(|through| through_at_most(**through, limit)).count();
         for line in order {
             let through = ours.through[line as usize];
             let done = near.pairs.iter().filter(|(t, ..)| *t <= through).count();
@@ -65,39 +67,41 @@ impl Near {
                 continue;
             }
             let ask = Ask { kbps: 0, ..ask };
-            let mut within: Vec<bool> = vec![false; problem.net.points()];
             let root = problem.site_point(problem.parts[first].stands[stand].site);
-            path::scan(problem.net, &ask, root, By::Latency, |point, latency| {
-                within[point as usize] = latency <= bound;
-                if limit.is_some() && !single && latency <= bound {
-                    // a few of many replicas may stand there, whatever all of them would cost
-                    partners.at(point).iter().for_each(|other| wanted[*other as usize] = true);
+            let mut ball = Ball::new(Scan::new(problem.net, ask, root, By::Latency), bound, problem.net.points());
+            if limit.is_some() && !single && open > 0 {
+                // a few of many replicas may stand there, whatever all of them would cost
+                while let Some(point) = ball.next() {
+                    for other in partners.at(point) {
+                        let is_new = !std::mem::replace(&mut wanted[*other as usize], true);
+                        open -= usize::from(is_new && through_at_most(theirs.through[*other as usize], limit));
+                    }
                 }
-                latency <= bound
-            });
+            }
             let mut best: Option<(i64, u32)> = None;
             let least = hung[line as usize];
-            path::scan(problem.net, &ask, root, By::Price, |point, units| {
+            for (point, units) in Scan::new(problem.net, ask, root, By::Price) {
                 let way = weighed(i64::try_from(units).unwrap_or(i64::MAX), weight);
                 let nearest = partners.least.saturating_add(way);
                 // whoever is farther costs more than the best, and more than the limit allows
                 let pays = |cost: i64| through_at_most(through + (cost - least).max(0) / n, limit);
                 let wants = limit.is_some() && single;
                 if nearest >= NEVER || !pays(nearest) || (!wants && best.is_some_and(|(c, _)| nearest >= c)) {
-                    return false;
+                    break;
                 }
-                for other in partners.at(point).iter().filter(|_| within[point as usize]) {
+                for other in partners.at(point) {
                     let cost = whole[*other as usize].saturating_add(way).min(NEVER);
-                    if wants && pays(cost) {
-                        wanted[*other as usize] = true;
-                    }
                     let better = best.is_none_or(|(c, known)| (cost, *other) < (c, known));
+                    let wanting = wants && !wanted[*other as usize] && pays(cost);
+                    if !(better || wanting) || !ball.has(point) {
+                        continue;
+                    }
+                    wanted[*other as usize] |= wanting;
                     if better && problem.parts[second].room(theirs.stand[*other as usize] as usize) > 0 {
                         best = Some((cost, *other));
                     }
                 }
-                true
-            });
+            }
             if let Some((cost, other)) = best {
                 let raised = through + (cost - least).max(0) / n;
                 if through_at_most(raised, limit) {
@@ -108,6 +112,34 @@ impl Near {
         near.pairs.sort_unstable();
         near.partners = (0..wanted.len() as u32).filter(|l| wanted[*l as usize]).collect();
         Some(near)
+    }
+}
+
+/// Points within a delay of a root, looked for as far as anyone asks.
+struct Ball<'n> {
+    scan: Scan<'n>,
+    bound: u64,
+    within: Vec<bool>,
+    all: bool,
+}
+
+impl<'n> Ball<'n> {
+    fn new(scan: Scan<'n>, bound: u64, points: usize) -> Self {
+        Self { scan, bound, within: vec![false; points], all: false }
+    }
+
+    /// The next point, farther than those before it.
+    fn next(&mut self) -> Option<u32> {
+        let next = self.scan.next().filter(|(_, latency)| !self.all && *latency <= self.bound);
+        self.all |= next.is_none();
+        let (point, _) = next?;
+        self.within[point as usize] = true;
+        Some(point)
+    }
+
+    fn has(&mut self, point: u32) -> bool {
+        while !self.within[point as usize] && self.next().is_some() {}
+        self.within[point as usize]
     }
 }
 

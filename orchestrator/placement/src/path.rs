@@ -7,7 +7,7 @@
 mod queue;
 mod tree;
 
-pub(crate) use tree::{By, Passing, Tree, potential, scan};
+pub(crate) use tree::{By, Passing, Scan, Tree, potential};
 
 use crate::network::{Direction, Network, Price};
 use std::{
@@ -176,12 +176,13 @@ impl Search<'_> {
             let other = next;
             let known = &self.labels[other as usize];
             next = known.before;
-            if known.beaten || known.latency > latency {
+            // where latency decides nothing, no label is kept for it
+            if known.beaten || (self.timed && known.latency > latency) {
                 continue;
             }
             match (known.cost, known.links).cmp(&(cost, links)) {
                 Ordering::Less => return,
-                Ordering::Equal if known.latency < latency => return,
+                Ordering::Equal if self.timed && known.latency < latency => return,
                 Ordering::Equal => {
                     self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false, before });
                     let smaller = self.sequence(index) < self.sequence(other);

@@ -11,7 +11,7 @@ use crate::{
     joint,
     legs::{self, Leg, Served, Sites},
     option::{Choice, Cut, Matter},
-    problem::{Problem, Span},
+    problem::{Place, Problem, Span, Stream},
     several,
 };
 use num_traits::CheckedAdd;
@@ -124,13 +124,16 @@ const WEIGHT: u64 = 8;
 
 /// Finds the cheapest legs for a placement and offers the plan.
 pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
-    best.spend(WEIGHT);
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
     if several::concerns(problem) {
+        best.spend(WEIGHT);
         return several::settle(problem, placed, &sites, &compute, best);
     }
     let Some(least) = compute.least() else { return };
+    if serves_for_more(problem, &sites, &compute, least, best) {
+        return;
+    }
     let (corners, mut more) = legs::servings(problem, &sites, SERVINGS, false);
     let several = corners.len() > 1 || more;
     let mut bounds: Vec<(i128, bool)> = Vec::new();
@@ -163,6 +166,42 @@ pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     if more && !best.beats(bound) {
         best.leave(bound);
     }
+}
+
+/// Whether the placement costs more than the best plan however its sites share the demand: with each flow of demand served
+/// whole where that is cheapest.
+fn serves_for_more(problem: &Problem, sites: &Sites, compute: &Compute, least: i128, best: &Best) -> bool {
+    let whole = |stream: usize, site: usize| {
+        let stream_of = &problem.streams[stream];
+        let demand = stream_of.demand.filter(|d| *d > 0)?;
+        let mut served: Served = vec![Vec::new(); problem.streams.len()];
+        served[stream] = vec![(site, demand)];
+        legs::legs(problem, sites, &served).into_iter().find(|leg| leg.stream == stream)
+    };
+    let floors = || {
+        let none: Served = vec![Vec::new(); problem.streams.len()];
+        let fixed = legs::legs(problem, sites, &none);
+        let mut sum = Carried::nothing();
+        for leg in &fixed {
+            sum = sum.with(&*fan::floor(problem, leg)?, problem.streams[leg.stream].span)?;
+        }
+        for (index, stream) in problem.streams.iter().enumerate().filter(|(_, s)| s.demand.is_some_and(|d| d > 0)) {
+            let Place::Part(part) = stream.to else { continue };
+            let at = sites[part].iter().filter_map(|(site, _)| fan::at_best(problem, &whole(index, *site)?));
+            sum = sum.with(&*at.min_by(|a, b| a.cost.cmp(&b.cost))?, stream.span)?;
+        }
+        Some(sum)
+    };
+    let divides = |s: &Stream| match s.to {
+        Place::Part(part) => s.demand.is_some_and(|d| d > 0) && sites[part].len() > 1,
+        Place::Points(_) => false,
+    };
+    if best.solution.is_none() || !problem.streams.iter().any(divides) {
+        return false;
+    }
+    // without a way for some leg there is no plan
+    let Some(floors) = floors() else { return true };
+    compute.bound_of_all(least, &floors).is_none_or(|bound| best.beats(bound - joint::SLACK))
 }
 
 #[derive(Clone, Copy)]
@@ -224,6 +263,7 @@ impl Settling<'_, '_> {
         if best.beats(bound) || self.compute.too_late(&floors) {
             return false;
         }
+        best.spend(WEIGHT);
         // with a plan in hand no leg may cost more than its least by more than that plan is above the bound
         let extra = best.total().map(|total| i128::from(total) - bound + 1);
         let timeless = self.compute.bound(self.least, &floors).map(|b| b - joint::SLACK);

@@ -201,30 +201,44 @@ pub(crate) enum By {
     Latency,
 }
 
-/// Tells of every point how far it is from the root, the nearest first, as long as `tell` wants more; walking as the ask
-/// says, towards the root.
-pub(crate) fn scan(net: &Network, ask: &Ask, root: u32, by: By, mut tell: impl FnMut(u32, u64) -> bool) {
-    let of = |hop: &Hop| if by == By::Price { hop.price(ask.price) as u64 } else { hop.latency };
-    let mut best: Vec<Far> = vec![NEVER; net.points()];
-    best[root as usize] = far(0);
-    let mut heap = BinaryHeap::from([Reverse(entry(far(0), root))]);
-    let back = ask.walk.reverse();
-    while let Some(Reverse(next)) = heap.pop() {
-        let (distance, point) = (next >> 32, next as u32);
-        if best[point as usize] != distance {
-            continue;
-        }
-        if !tell(point, measure(distance)) {
-            return;
-        }
-        for hop in net.hops(point, back) {
-            if hop.free < ask.kbps || !ask.allowed[hop.edge as usize] {
+/// Points by their distance from a root, the nearest first; walking as the ask says, towards the root.
+pub(crate) struct Scan<'n> {
+    net: &'n Network,
+    ask: Ask<'n>,
+    by: By,
+    best: Vec<Far>,
+    heap: BinaryHeap<Reverse<u128>>,
+}
+
+impl<'n> Scan<'n> {
+    pub fn new(net: &'n Network, ask: Ask<'n>, root: u32, by: By) -> Self {
+        let mut best: Vec<Far> = vec![NEVER; net.points()];
+        best[root as usize] = far(0);
+        Self { net, ask, by, best, heap: BinaryHeap::from([Reverse(entry(far(0), root))]) }
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = (u32, u64);
+
+    fn next(&mut self) -> Option<(u32, u64)> {
+        loop {
+            let Reverse(next) = self.heap.pop()?;
+            let (distance, point) = (next >> 32, next as u32);
+            if self.best[point as usize] != distance {
                 continue;
             }
-            if let Some(d) = longer(distance, of(hop)).filter(|d| *d < best[hop.end as usize]) {
-                best[hop.end as usize] = d;
-                heap.push(Reverse(entry(d, hop.end)));
+            for hop in self.net.hops(point, self.ask.walk.reverse()) {
+                if hop.free < self.ask.kbps || !self.ask.allowed[hop.edge as usize] {
+                    continue;
+                }
+                let step = if self.by == By::Price { hop.price(self.ask.price) as u64 } else { hop.latency };
+                if let Some(d) = longer(distance, step).filter(|d| *d < self.best[hop.end as usize]) {
+                    self.best[hop.end as usize] = d;
+                    self.heap.push(Reverse(entry(d, hop.end)));
+                }
             }
+            return Some((point, measure(distance)));
         }
     }
 }
