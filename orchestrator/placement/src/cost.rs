@@ -137,6 +137,41 @@ impl<'p, 'a> Compute<'p, 'a> {
         p.deadline.is_some() && !valued && p.window.is_none() && !self.flat
     }
 
+    /// Of choices of the only leg that stages in, cheapest first: which may give a cheaper plan than those before them.
+    /// A slower one only adds its own instant to the starts, of no use where an earlier start pays less.
+    pub fn worth_waiting(&self, choices: &[Choice]) -> Vec<bool> {
+        let all = vec![true; choices.len()];
+        let Some(quickest) = choices.iter().map(|c| c.time).min().filter(|_| self.may_wait()) else { return all };
+        let slowest = choices.iter().map(|c| c.time).max().unwrap_or(quickest);
+        let mut edges: Vec<i128> =
+            self.sites.iter().flat_map(|s| self.problem.meter(*s).edges(&quickest, &slowest)).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let edges: Vec<(i128, i128)> =
+            edges.into_iter().take(EDGES).filter_map(|e| Some((e, self.paid_from(e)?))).collect();
+        // what whole numbers leave out of the price of an hour
+        let margin = self.bills.iter().map(|b| 4 + 2 * (b.hours.to_integer() / HOUR + 1)).sum::<i128>();
+        let mut first: Option<(i128, i128)> = None;
+        let of = |choice: &Choice| {
+            let time = choice.time.ceil().to_integer();
+            let Some(paid) = self.paid_from(time) else { return true };
+            let sooner = first.filter(|(start, _)| *start < time);
+            let cheaper = sooner.is_some_and(|(start, known)| {
+                let waits = edges.iter().filter(|(e, _)| (start + 1..time).contains(e)).map(|(_, paid)| *paid);
+                waits.chain([known]).any(|other| other + margin < paid)
+            });
+            if first.is_none_or(|(start, _)| time < start) {
+                first = Some((time, paid));
+            }
+            !cheaper
+        };
+        choices.iter().map(of).collect()
+    }
+
+    fn paid_from(&self, start: i128) -> Option<i128> {
+        self.quick(&Ratio::from_integer(start))
+    }
+
     /// The cheapest start that `carried` allows, the earliest of equals. `None`: no start meets the terms.
     pub fn best(&self, carried: &Carried) -> Option<(Terms, Times)> {
         let p = self.problem;

@@ -48,16 +48,28 @@ impl Near {
         let weight = field.weight(problem, first, second)?;
         let whole: Vec<i64> = (0..theirs.stand.len()).map(|line| field.whole(second, line, totals[second])).collect();
         let partners = Partners::new(problem, (second, &theirs.stand), &whole);
-        let mut order: Vec<u32> =
-            (0..ours.stand.len() as u32).filter(|l| through_at_most(ours.through[*l as usize], limit)).collect();
-        order.sort_unstable_by_key(|l| (ours.through[*l as usize], *l));
+        let site = |line: u32| problem.parts[first].stands[ours.stand[line as usize] as usize].site;
+        let point = |line: u32| problem.site_point(site(line));
+        let lines = || (0..ours.stand.len() as u32).filter(|l| through_at_most(ours.through[*l as usize], limit));
+        let ask = Ask { kbps: 0, ..ask };
+        let cover = partners.cover(problem, &ask, bound, &whole, lines().map(point));
+        let raised = |line: u32, cost: i64| {
+            let (through, least) = (ours.through[line as usize], hung[line as usize]);
+            through + (cost - least).max(0) / n
+        };
+        let mut order: Vec<(i64, u32)> = lines()
+            .filter(|line| cover[point(*line) as usize] < NEVER)
+            .map(|line| (raised(line, cover[point(line) as usize]), line))
+            .filter(|(bound, _)| through_at_most(*bound, limit))
+            .collect();
+        order.sort_unstable();
         let mut near = Self { pairs: Vec::new(), partners: Vec::new(), rest: false };
         let mut wanted = vec![false; theirs.stand.len()];
         // lines of the second that may be part of a plan and that nobody has reached yet
         let mut open = theirs.through.iter().filter(|through| through_at_most(**through, limit)).count();
-        for line in order {
+        for (lowest, line) in order {
             let through = ours.through[line as usize];
-            let done = near.pairs.iter().filter(|(t, ..)| *t <= through).count();
+            let done = near.pairs.iter().filter(|(t, ..)| *t <= lowest).count();
             if done >= few {
                 near.rest = true;
                 break;
@@ -66,8 +78,7 @@ impl Near {
             if problem.parts[first].room(stand) == 0 {
                 continue;
             }
-            let ask = Ask { kbps: 0, ..ask };
-            let root = problem.site_point(problem.parts[first].stands[stand].site);
+            let root = point(line);
             let mut ball = Ball::new(Scan::new(problem.net, ask, root, By::Latency), bound, problem.net.points());
             if limit.is_some() && !single && open > 0 {
                 // a few of many replicas may stand there, whatever all of them would cost
@@ -103,7 +114,7 @@ impl Near {
                 }
             }
             if let Some((cost, other)) = best {
-                let raised = through + (cost - least).max(0) / n;
+                let raised = raised(line, cost);
                 if through_at_most(raised, limit) {
                     near.pairs.push((raised, line, other));
                 }
@@ -166,4 +177,51 @@ impl Partners {
     fn at(&self, point: u32) -> &[u32] {
         &self.lines[self.first[point as usize] as usize..self.first[point as usize + 1] as usize]
     }
+
+    /// By point, what its cheapest partner within the bound costs at the least, whatever the way there; `NEVER`: there is
+    /// none. `of`: the points that matter.
+    fn cover(
+        &self,
+        problem: &Problem,
+        ask: &Ask,
+        bound: u64,
+        whole: &[i64],
+        of: impl Iterator<Item = u32>,
+    ) -> Vec<i64> {
+        let net = problem.net;
+        let mut open = vec![false; net.points()];
+        of.for_each(|point| open[point as usize] = true);
+        let mut left = open.iter().filter(|open| **open).count();
+        let mut cover = vec![NEVER; net.points()];
+        let mut cheapest: Vec<(i64, u32)> = (0..net.points() as u32)
+            .filter_map(|point| Some((self.at(point).iter().map(|line| whole[*line as usize]).min()?, point)))
+            .filter(|(cost, _)| *cost < NEVER)
+            .collect();
+        cheapest.sort_unstable();
+        let back = Ask { walk: ask.walk.reverse(), ..*ask };
+        for (index, (cost, root)) in cheapest.into_iter().enumerate() {
+            if left == 0 {
+                break;
+            }
+            if index >= BALLS {
+                // whoever is not covered yet has no cheaper partner than this
+                for (point, cover) in cover.iter_mut().enumerate() {
+                    if open[point] {
+                        *cover = cost;
+                    }
+                }
+                break;
+            }
+            for (point, _) in Scan::new(net, back, root, By::Latency).take_while(|(_, latency)| *latency <= bound) {
+                if std::mem::take(&mut open[point as usize]) {
+                    cover[point as usize] = cost;
+                    left -= 1;
+                }
+            }
+        }
+        cover
+    }
 }
+
+/// Partners around which all points within the bound are looked for.
+const BALLS: usize = 48;

@@ -266,6 +266,7 @@ impl Settling<'_, '_> {
         best.spend(WEIGHT);
         // with a plan in hand no leg may cost more than its least by more than that plan is above the bound
         let extra = best.total().map(|total| i128::from(total) - bound + 1);
+        let only = |phase: Span| self.legs.iter().filter(|leg| span(leg) == phase).count() == 1;
         let timeless = self.compute.bound(self.least, &floors).map(|b| b - joint::SLACK);
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
         let matter = |wanted: Span| self.compute.matter(wanted, held);
@@ -291,6 +292,14 @@ impl Settling<'_, '_> {
                     Some(latest) => choices.iter().filter(|c| c.time <= latest).cloned().collect(),
                     None => choices,
                 };
+                if phase == Span::Inbound && only(Span::Inbound) && options[i].len() > 1 {
+                    let keep = self.compute.worth_waiting(&options[i]);
+                    if keep.contains(&false) {
+                        let kept =
+                            options[i].iter().zip(keep).filter(|(_, keep)| *keep).map(|(choice, _)| choice.clone());
+                        options[i] = kept.collect();
+                    }
+                }
                 if options[i].is_empty() {
                     return false;
                 }
