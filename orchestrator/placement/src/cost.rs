@@ -338,12 +338,14 @@ impl<'p, 'a> Compute<'p, 'a> {
     }
 
     /// No plan whose legs cost and take at least so much costs less, start by start. `None`: it would cost more than any.
-    pub fn bound_of_all(&self, least: i128, floors: &Carried) -> Option<i128> {
+    /// `until`: what is staged is staged by then, in nanoseconds.
+    pub fn bound_of_all(&self, least: i128, floors: &Carried, until: Option<i128>) -> Option<i128> {
         let p = self.problem;
         let Some(bound) = self.bound(least, floors) else { return Some(0) };
         let held = self.longest.to_integer().saturating_add(floors.outbound.to_integer());
         let bills = self.bills.iter().map(|b| (b.meter, b.hours.to_integer(), b.price.to_integer()));
-        let Some(compute) = p.starts().least_of_all(bills, floors.inbound.to_integer(), held) else {
+        let until = until.filter(|_| !self.may_wait());
+        let Some(compute) = p.starts().least_of_all(bills, (floors.inbound.to_integer(), until), held) else {
             return Some(bound);
         };
         let timeless = Carried { inbound: Ratio::from_integer(0), ..*floors };

@@ -91,7 +91,12 @@ impl Near {
             }
             let mut best: Option<(i64, u32)> = None;
             let least = hung[line as usize];
-            for (point, units) in Scan::new(problem.net, ask, root, By::Price) {
+            let mut seen: Vec<bool> = vec![false; problem.net.points()];
+            for (index, (point, units)) in Scan::new(problem.net, ask, root, By::Price).enumerate() {
+                seen[point as usize] = true;
+                if index % FAR == FAR - 1 && ball.all_among(&seen, &partners) {
+                    break;
+                }
                 let way = weighed(i64::try_from(units).unwrap_or(i64::MAX), weight);
                 let nearest = partners.least.saturating_add(way);
                 // whoever is farther costs more than the best, and more than the limit allows
@@ -126,6 +131,9 @@ impl Near {
     }
 }
 
+/// Points after which it is worth knowing who all is near enough.
+const FAR: usize = 64;
+
 /// Points within a delay of a root, looked for as far as anyone asks.
 struct Ball<'n> {
     scan: Scan<'n>,
@@ -146,6 +154,13 @@ impl<'n> Ball<'n> {
         let (point, _) = next?;
         self.within[point as usize] = true;
         Some(point)
+    }
+
+    /// Whether all of its points that have partners are among these.
+    fn all_among(&mut self, seen: &[bool], partners: &Partners) -> bool {
+        while self.next().is_some() {}
+        let open = |point: usize| self.within[point] && !seen[point] && !partners.at(point as u32).is_empty();
+        !(0..seen.len()).any(open)
     }
 
     fn has(&mut self, point: u32) -> bool {

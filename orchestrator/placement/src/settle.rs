@@ -201,7 +201,7 @@ fn serves_for_more(problem: &Problem, sites: &Sites, compute: &Compute, least: i
     }
     // without a way for some leg there is no plan
     let Some(floors) = floors() else { return true };
-    compute.bound_of_all(least, &floors).is_none_or(|bound| best.beats(bound - joint::SLACK))
+    compute.bound_of_all(least, &floors, None).is_none_or(|bound| best.beats(bound - joint::SLACK))
 }
 
 #[derive(Clone, Copy)]
@@ -257,7 +257,8 @@ impl Settling<'_, '_> {
         let streams = &self.problem.streams;
         let span = |leg: &Leg| streams[leg.stream].span;
         let Some(floors) = self.floors() else { return false };
-        let Some(bound) = self.compute.bound_of_all(self.least, &floors).map(|b| b - joint::SLACK) else {
+        let Some(bound) = self.compute.bound_of_all(self.least, &floors, self.staged_by()).map(|b| b - joint::SLACK)
+        else {
             return false;
         };
         if best.beats(bound) || self.compute.too_late(&floors) {
@@ -312,6 +313,16 @@ impl Settling<'_, '_> {
             joint::settle(self, &options, best);
         }
         late
+    }
+
+    /// Of a single leg that stages in at a rate of its own: when it is done at the latest, in nanoseconds. Alone in its phase
+    /// it takes none but its cheapest path and quicker ones.
+    fn staged_by(&self) -> Option<i128> {
+        let span = |leg: &Leg| self.problem.streams[leg.stream].span;
+        let mut inbound = self.legs.iter().filter(|leg| span(leg) == Span::Inbound);
+        let leg = inbound.next().filter(|leg| leg.kbps.is_some())?;
+        let floor = fan::floor(self.problem, leg).filter(|_| inbound.next().is_none())?;
+        Some(floor.time.ceil().to_integer() + i128::from(floor.latency) * 1_000)
     }
 
     /// The least that each leg costs and takes. `None`: one has no way.

@@ -61,28 +61,39 @@ impl Starts {
         if let Some(known) = self.paid.borrow().get(&key).filter(|_| key.0 != usize::MAX) {
             return Rc::clone(known);
         }
-        let of = |span: &(i128, i128)| {
-            let (sum, scale) = self.within(meter, length, *span)?;
-            u64::try_from(sum.max(0).checked_mul(1 << SHIFT)? / (scale * HOUR)).ok()
-        };
-        let paid: Rc<[Option<u64>]> = spans.iter().map(of).collect();
+        let paid: Rc<[Option<u64>]> = spans.iter().map(|span| self.paid_within(meter, length, span)).collect();
         self.paid.borrow_mut().insert(key, Rc::clone(&paid));
         paid
     }
 
+    fn paid_within(&self, meter: Meter, length: i128, span: &(i128, i128)) -> Option<u64> {
+        let (sum, scale) = self.within(meter, length, *span)?;
+        u64::try_from(sum.max(0).checked_mul(1 << SHIFT)? / (scale * HOUR)).ok()
+    }
+
     /// Micro-units, rounded down: what compute and the instant of the start cost together at the least, where nothing is
-    /// staged before `inbound` and all takes `length` more. `bills`: price windows, nanoseconds, and micro-units per hour.
-    /// `None`: there is no telling. `Some(None)`: no start keeps the deadline.
+    /// staged before `inbound` and all takes `length` more; with `until`, where the start is no later. `bills`: price
+    /// windows, nanoseconds, and micro-units per hour. `None`: there is no telling. `Some(None)`: no start keeps the
+    /// deadline.
     pub fn least_of_all<'m>(
         &self,
         bills: impl Iterator<Item = (Meter<'m>, i128, i128)>,
-        inbound: i128,
+        (inbound, until): (i128, Option<i128>),
         length: i128,
     ) -> Option<Option<i128>> {
         let spans = self.spans()?;
+        let cut: Vec<(i128, i128)> = match until {
+            Some(until) => vec![(inbound, until.max(inbound))],
+            None => Vec::new(),
+        };
+        let spans = if cut.is_empty() { spans } else { &cut };
         let mut sums: Vec<Option<i128>> = vec![Some(0); spans.len()];
         for (meter, hours, price) in bills {
-            for (sum, paid) in sums.iter_mut().zip(self.paid(meter, hours, spans).iter()) {
+            let paid = match until {
+                Some(_) => [self.paid_within(meter, hours, &spans[0])].into(),
+                None => self.paid(meter, hours, spans),
+            };
+            for (sum, paid) in sums.iter_mut().zip(paid.iter()) {
                 *sum = sum.zip(*paid).map(|(sum, paid)| sum + ((price * i128::from(paid)) >> SHIFT));
             }
         }
