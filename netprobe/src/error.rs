@@ -45,6 +45,15 @@ pub enum ProbeError {
         #[source]
         source: io::Error,
     },
+    /// Bandwidth could not be measured.
+    #[error("cannot measure the bandwidth to {target}")]
+    Measure {
+        /// The reflector's address.
+        target: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// A count or interval outside what one run can do.
     #[error("cannot send {count} probes; one run takes 1 to {most}")]
     Count {

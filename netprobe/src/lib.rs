@@ -7,6 +7,8 @@
 //! - probes are spread at random around their interval, so that they do not march in step with anything they measure;
 //! - figures come with their counts: what was not measured is absent, not zero.
 
+mod bandwidth;
+mod bandwidth_tcp;
 mod engine;
 mod error;
 mod figures;
@@ -14,11 +16,15 @@ mod prober;
 mod reflect;
 mod send;
 mod socket;
+mod trains;
 
+pub use bandwidth::{ActiveMethod, BandwidthConfig, BandwidthSummary, bandwidth, measure};
 pub use error::ProbeError;
 pub use figures::LinkFigures;
 pub use prober::{Prober, ProberConfig, Target};
 pub use reflect::{Reflector, reflect};
-pub use rhumb_probe_session::{Key, KeyError, Mode, ReflectorConfig, ReflectorCounts};
+pub use rhumb_probe_session::{
+    BandwidthMethod, Confidence, Ended, Key, KeyError, Mode, ReflectorConfig, ReflectorCounts,
+};
 pub use send::{SendConfig, SendSummary, send};
 pub use socket::read_key;

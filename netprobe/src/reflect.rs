@@ -1,7 +1,7 @@
 //! The reflector: one socket and one thread that answers on it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -9,9 +9,12 @@ use std::time::Duration;
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rhumb_probe_session::{Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts};
+use tokio::net::TcpListener;
 
 use crate::ProbeError;
+use crate::bandwidth_tcp::serve_tcp;
 use crate::socket::{Clock, MOST_PACKET_BYTES, bind, resolve, wall};
+use crate::trains::Trains;
 
 const SOCKET: Token = Token(0);
 const STOP: Token = Token(1);
@@ -28,8 +31,18 @@ pub struct Reflector {
 }
 
 impl Reflector {
-    /// Listens on `address` and answers.
+    /// Listens on `address` and answers. With a key, packet trains of whoever has it are heard too.
     pub fn bind(address: SocketAddr, config: ReflectorConfig) -> Result<Self, ProbeError> {
+        Self::bind_for(address, config, [])
+    }
+
+    /// As `bind`; without a key, trains of `peers` are heard.
+    pub fn bind_for(
+        address: SocketAddr,
+        config: ReflectorConfig,
+        peers: impl IntoIterator<Item = IpAddr>,
+    ) -> Result<Self, ProbeError> {
+        let trains = Trains::of(config.mode.clone(), peers);
         let bound = |source| ProbeError::Bind { address, source };
         let mut socket = bind(address).map_err(bound)?;
         let bound_address = socket.local_addr().map_err(bound)?;
@@ -41,7 +54,7 @@ impl Reflector {
         let served = Arc::clone(&sessions);
         let thread = std::thread::Builder::new()
             .name("probe-reflect".into())
-            .spawn(move || serve(poll, &socket, &served))
+            .spawn(move || serve(poll, &socket, &served, &trains))
             .map_err(started)?;
         Ok(Self { address: bound_address, sessions, stop, thread: Some(thread) })
     }
@@ -71,21 +84,29 @@ impl Drop for Reflector {
     }
 }
 
-/// Answers probes on `listen` (HOST:PORT) until `until` is done; `ready` is told the address first.
+/// Answers probes on `listen` (HOST:PORT) until `until` is done; `ready` is told the address first. Trains, and runs of TCP at
+/// the same port, are taken of whoever has the key, or without one of `peers`.
 pub async fn reflect(
     listen: &str,
     mode: Mode,
+    peers: Vec<IpAddr>,
     ready: impl FnOnce(SocketAddr),
     until: impl Future<Output = ()>,
 ) -> Result<ReflectorCounts, ProbeError> {
     let address = resolve(listen).await?;
-    let reflector = Reflector::bind(address, ReflectorConfig { mode, ..ReflectorConfig::default() })?;
+    let config = ReflectorConfig { mode: mode.clone(), ..ReflectorConfig::default() };
+    let reflector = Reflector::bind_for(address, config, peers.iter().copied())?;
+    let bound = |source| ProbeError::Bind { address, source };
+    let listener = TcpListener::bind(reflector.address()).await.map_err(bound)?;
     ready(reflector.address());
-    until.await;
+    tokio::select! {
+        () = until => {}
+        () = serve_tcp(listener, mode, peers) => {}
+    }
     Ok(reflector.counts())
 }
 
-fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>) {
+fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>, trains: &Trains) {
     let clock = Clock::new();
     let mut events = Events::with_capacity(8);
     let mut ready = false;
@@ -101,12 +122,12 @@ fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>) {
         if events.iter().any(|event| event.token() == STOP) {
             return;
         }
-        ready = answer_some(socket, sessions, clock);
+        ready = answer_some(socket, sessions, trains, clock);
     }
 }
 
 /// Answers up to a turn's packets; whether there may be more.
-fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock) -> bool {
+fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, trains: &Trains, clock: Clock) -> bool {
     let mut buffer = [0; MOST_PACKET_BYTES];
     for _ in 0..TURN {
         let (length, source) = match socket.recv_from(&mut buffer) {
@@ -116,6 +137,9 @@ fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock) -> 
             Err(_) => continue,
         };
         let received = clock.now();
+        if trains.took(socket, source, &buffer[..length], received.monotonic_ns) {
+            continue;
+        }
         let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = sessions.reflect(source, &buffer[..length], received, wall);
         drop(sessions);

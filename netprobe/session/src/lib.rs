@@ -14,6 +14,10 @@
 //!   what it says is refused when it cannot be true;
 //! - no answer is longer than its question.
 
+mod bandwidth;
+mod bandwidth_budget;
+mod bandwidth_run;
+mod bandwidth_trust;
 mod clock;
 mod figures;
 mod key;
@@ -21,7 +25,12 @@ mod packet;
 mod reflector;
 mod sample;
 mod sender;
+mod train;
 
+pub use bandwidth::{MOST_CREDIBLE_KBPS, TrainRate, train_rate};
+pub use bandwidth_budget::{BandwidthBudget, USUAL_SHARE_PPM, USUAL_SPAN_US};
+pub use bandwidth_run::{BandwidthRun, Confidence, Ended, Found, Next, RunConfig};
+pub use bandwidth_trust::{BandwidthEstimate, BandwidthMethod, CounterReading, most_trusted, residual};
 pub use clock::{ErrorEstimate, Now, NtpTime, StampFormat};
 pub use figures::{Figures, RoundTrips};
 pub use key::{Key, KeyError};
@@ -29,3 +38,7 @@ pub use packet::{AUTHENTICATED_BYTES, BASE_BYTES, Mode, PacketError, ReflectorPa
 pub use reflector::{Reflector, ReflectorConfig, ReflectorCounts, Unanswered};
 pub use sample::{FarClock, OneWay, Refused, Sample};
 pub use sender::{Answered, ReplyError, Sender, SenderConfig};
+pub use train::{
+    Arrival, MOST_TRAIN_PACKETS, TRAIN_HEADER_BYTES, TrainError, TrainHeader, TrainKind, TrainReceiver, arrivals,
+    is_train,
+};

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
+mod bandwidth;
+mod namespaces;
 mod probing;
 mod runs;
 mod world;

@@ -90,7 +90,7 @@ impl World {
     /// Points that hold links in use: each with two of its city or another.
     fn used(&self) -> BTreeSet<(usize, usize)> {
         let n = self.places.len();
-        (0..2 * n).map(|i| (i % n, (mix(self.seed ^ 77 ^ i as u64) % n as u64) as usize)).collect()
+        (0..2 * n).map(|i| (i % n, (mix(self.seed ^ 0x4d ^ i as u64) % n as u64) as usize)).collect()
     }
 
     pub fn plan(&self, config: &MeshConfig) -> Plan {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
+mod bandwidth;
 mod path;
 mod reflecting;
+mod trains;
 mod windows;
