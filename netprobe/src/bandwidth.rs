@@ -23,7 +23,7 @@ const OVERHEAD_V6: u64 = 48;
 /// Payload of a packet that passes everywhere.
 const PAYLOAD_BYTES: u64 = 1_400;
 /// Wait for an answer about a train, and how often it is asked for.
-const ANSWER: Duration = Duration::from_millis(1_000);
+const ANSWER: Duration = Duration::from_secs(1);
 const TRIES: u32 = 4;
 /// Pause between trains, so that what one left in a queue is gone.
 const REST: Duration = Duration::from_millis(50);

@@ -119,7 +119,7 @@ async fn receive(mut stream: TcpStream, mode: &Mode) -> io::Result<()> {
     let (from, before) = marks.iter().copied().find(|(at, _)| *at >= end / 4).unwrap_or_default();
     let mut word = Vec::with_capacity(WORD_BYTES);
     word.extend((total - before).to_be_bytes());
-    word.extend(((end - from).as_micros() as u64).to_be_bytes());
+    word.extend((end.saturating_sub(from).as_micros() as u64).to_be_bytes());
     stream.write_all(&word).await
 }
 

@@ -8,6 +8,8 @@
 //! - figures come with their counts: what was not measured is absent, not zero.
 
 mod bandwidth;
+mod bandwidth_counters;
+mod bandwidth_ledger;
 mod bandwidth_tcp;
 mod engine;
 mod error;
@@ -19,6 +21,8 @@ mod socket;
 mod trains;
 
 pub use bandwidth::{ActiveMethod, BandwidthConfig, BandwidthSummary, bandwidth, measure};
+pub use bandwidth_counters::{CounterConfig, counters};
+pub use bandwidth_ledger::BandwidthLedger;
 pub use error::ProbeError;
 pub use figures::LinkFigures;
 pub use prober::{Prober, ProberConfig, Target};

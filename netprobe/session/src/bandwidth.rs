@@ -26,7 +26,7 @@ pub const MOST_CREDIBLE_KBPS: u64 = 2_000_000;
 pub struct TrainRate {
     /// Of the tail after the knee, or of the whole train without one.
     pub rate_kbps: u64,
-    /// Octets let through before the knee: about the shaper's burst; `None`: no knee.
+    /// The shaper's burst: octets let through before the knee beyond what the rate allows; `None`: no knee.
     pub burst_bytes: Option<u64>,
     /// Arrivals that the rate is from.
     pub tail: usize,
@@ -48,7 +48,9 @@ pub fn train_rate(arrivals: &[Arrival], sent: u32, packet_bytes: u64) -> Option<
     let kbps = packet_bytes as f64 * 8.0 * 1e6 / ns_per_packet;
     // times of arrival do not fall, so that a slope is finite and above zero
     let rate_kbps = if kbps.is_finite() && kbps >= 1.0 { kbps.min(1e12) as u64 } else { return None };
-    let burst_bytes = knee.map(|k| k as u64 * packet_bytes);
+    // tokens went on coming while the burst passed
+    let earned = |k: usize| u128::from(rate_kbps) * u128::from(arrivals[k].at_ns) / 8_000_000;
+    let burst_bytes = knee.map(|k| (k as u64 * packet_bytes).saturating_sub(earned(k) as u64));
     Some(TrainRate { rate_kbps, burst_bytes, tail: tail.len(), lost })
 }
 

@@ -19,8 +19,10 @@ const BURST_US: u64 = 5_000;
 const MOST_QUEUE_US: u64 = 100_000;
 /// How many times the rate seen last a train is sent at.
 const PACE: u64 = 4;
-/// A tail of fewer arrivals than this is not believed.
+/// A tail of fewer arrivals than this is not believed, and after a knee none that is shorter: hosts wake up late by
+/// milliseconds.
 const LEAST_TAIL: usize = 16;
+const LEAST_TAIL_US: u64 = 15_000;
 /// Loss above this part (one in so many) of a train is harm: it is not repeated, let alone made longer.
 const HARM_PART: u32 = 50;
 
@@ -121,7 +123,7 @@ impl BandwidthRun {
 
     /// What to do now.
     pub fn step(&mut self) -> Next {
-        if self.ended.is_none() && self.agreeing() >= AGREEING {
+        if self.ended.is_none() && self.agreeing(AGREE_PART) >= AGREEING {
             self.ended = Some(Ended::Agreed);
         }
         if self.ended.is_none() && self.trains as usize >= MOST_TRAINS {
@@ -132,13 +134,11 @@ impl BandwidthRun {
         if self.ended.is_none() && self.sent_bytes + cost > self.config.budget_bytes {
             self.ended = Some(Ended::Budget);
         }
-        match self.ended {
-            Some(ended) => Next::Done(self.found(ended)),
-            None => {
-                let pace_kbps = self.rates.last().map(|(_, rate)| rate.rate_kbps.saturating_mul(PACE));
-                Next::Train { train: self.trains, packets, pace_kbps }
-            }
+        if let Some(ended) = self.ended {
+            return Next::Done(self.found(ended));
         }
+        let pace_kbps = self.rates.last().map(|(_, rate)| rate.rate_kbps.saturating_mul(PACE));
+        Next::Train { train: self.trains, packets, pace_kbps }
     }
 
     /// What became of the train that was asked for last.
@@ -176,7 +176,9 @@ impl BandwidthRun {
     fn is_believed(&self, packets: u32, rate: &TrainRate) -> bool {
         let queued_us = u64::from(packets).saturating_mul(self.config.packet_bytes * 8_000) / rate.rate_kbps.max(1);
         let longest = packets >= MOST_TRAIN_PACKETS || queued_us >= MOST_QUEUE_US;
-        rate.tail >= LEAST_TAIL && (self.outlasts_bursts(packets, rate) || longest)
+        let tail_us = (rate.tail as u64).saturating_mul(self.config.packet_bytes * 8_000) / rate.rate_kbps.max(1);
+        let clear = rate.burst_bytes.is_none() || tail_us >= LEAST_TAIL_US;
+        longest || (rate.tail >= LEAST_TAIL && clear && self.outlasts_bursts(packets, rate))
     }
 
     fn outlasts_bursts(&self, packets: u32, rate: &TrainRate) -> bool {
@@ -184,39 +186,41 @@ impl BandwidthRun {
         rate.burst_bytes.is_some() || u64::from(packets) * self.config.packet_bytes >= burst
     }
 
-    /// The last trains that are believed, newest first.
-    fn believed(&self) -> impl Iterator<Item = &TrainRate> {
-        self.rates.iter().rev().take_while(|(packets, rate)| self.is_believed(*packets, rate)).map(|(_, rate)| rate)
+    /// The rates of the trains that are believed, rising.
+    fn believed(&self) -> Vec<u64> {
+        let believed = self.rates.iter().filter(|(packets, rate)| self.is_believed(*packets, rate));
+        let mut rates: Vec<u64> = believed.map(|(_, rate)| rate.rate_kbps).collect();
+        rates.sort_unstable();
+        rates
     }
 
-    fn agreeing(&self) -> usize {
-        let Some(last) = self.believed().next() else { return 0 };
-        self.believed().take_while(|rate| agree(rate.rate_kbps, last.rate_kbps, AGREE_PART)).count()
+    /// How many of the believed rates agree with their median within one part in `part`: one that a busy host has spoilt does
+    /// not undo the others.
+    fn agreeing(&self, part: u64) -> usize {
+        let rates = self.believed();
+        let Some(median) = rates.get(rates.len() / 2) else { return 0 };
+        rates.iter().filter(|rate| agree(**rate, *median, part)).count()
     }
 
     fn found(&self, ended: Ended) -> Found {
-        let mut rates: Vec<u64> = self.believed().take(AGREEING).map(|rate| rate.rate_kbps).collect();
-        let agreeing = self.agreeing();
-        if rates.is_empty() {
-            rates.extend(self.rates.last().map(|(_, rate)| rate.rate_kbps));
-        }
-        rates.sort_unstable();
-        let rate_kbps = rates.get(rates.len() / 2).copied();
-        let near = rates.first().zip(rates.last()).is_some_and(|(low, high)| agree(*low, *high, AGREE_PART / 2));
-        let credible = rate_kbps.is_some_and(|rate| rate <= MOST_CREDIBLE_KBPS);
-        let confidence = match agreeing {
-            _ if !credible => Confidence::Low,
-            AGREEING.. if self.rates.last().is_some_and(|(packets, rate)| self.outlasts_bursts(*packets, rate)) => {
-                Confidence::High
-            }
-            2.. => Confidence::Medium,
-            _ if near && rates.len() > 1 => Confidence::Medium,
-            _ => Confidence::Low,
+        let rates = self.believed();
+        let rate_kbps = match rates.get(rates.len() / 2) {
+            Some(median) => Some(*median),
+            None => self.rates.last().map(|(_, rate)| rate.rate_kbps),
         };
+        let credible = rate_kbps.is_some_and(|rate| rate <= MOST_CREDIBLE_KBPS);
+        let outlasts = self.rates.last().is_some_and(|(packets, rate)| self.outlasts_bursts(*packets, rate));
+        let confidence = match () {
+            () if !credible => Confidence::Low,
+            () if outlasts && self.agreeing(AGREE_PART) >= AGREEING => Confidence::High,
+            () if self.agreeing(AGREE_PART / 2) >= 2 => Confidence::Medium,
+            () => Confidence::Low,
+        };
+        let mut believed = self.rates.iter().rev().filter(|(packets, rate)| self.is_believed(*packets, rate));
         Found {
             rate_kbps,
             confidence,
-            burst_bytes: self.believed().find_map(|rate| rate.burst_bytes),
+            burst_bytes: believed.find_map(|(_, rate)| rate.burst_bytes),
             ended,
             trains: self.trains,
             packets: self.packets,

@@ -1,10 +1,12 @@
 //! Bandwidth of real packets: through the emulator, and through a kernel's token bucket.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use rhumb_emulator::LinkShape;
 use rhumb_probe::{
-    ActiveMethod, BandwidthConfig, BandwidthSummary, Ended, Key, Mode, Reflector, ReflectorConfig, bandwidth, reflect,
+    ActiveMethod, BandwidthConfig, BandwidthMethod, BandwidthSummary, CounterConfig, Ended, Key, Mode, Reflector,
+    ReflectorConfig, bandwidth, counters, reflect,
 };
 use tokio::sync::oneshot;
 
@@ -131,4 +133,25 @@ async fn a_run_of_tcp_is_bounded_and_for_those_who_have_the_key() {
     assert!(bandwidth(run(key("another secret of as many"))).await.is_err());
     drop(stop);
     serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn counters_tell_what_is_left_of_a_committed_rate() {
+    let config = |interface: &str, readings| CounterConfig {
+        interface: interface.to_owned(),
+        committed_kbps: 1_000_000_000,
+        every: Duration::from_millis(5),
+        readings,
+    };
+    if !std::path::Path::new("/sys/class/net/lo/statistics").exists() {
+        eprintln!("skipped: this host shows no counters of its interfaces");
+        return;
+    }
+    let found = counters(&config("lo", 8)).await.unwrap().unwrap();
+    assert!(found.rate_kbps > 0 && found.method == BandwidthMethod::Counters, "{found:?}");
+    assert_eq!(counters(&config("lo", 3)).await.unwrap(), None);
+    for odd in ["no-such-interface", "../lo", ""] {
+        let error = counters(&config(odd, 3)).await.unwrap_err().to_string();
+        assert!(error.contains("name an interface of this host"), "{error}");
+    }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
 mod bandwidth;
+mod ledger;
 mod namespaces;
 mod probing;
 mod runs;

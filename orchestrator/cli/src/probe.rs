@@ -1,6 +1,7 @@
 //! `rhumb probe`: the standalone prober.
 
 use crate::{
+    bandwidth::BandwidthArgs,
     exit::{CliError, Exit},
     output::{Output, progress, say},
     server::asked_to_stop,
@@ -10,6 +11,7 @@ use clap::Subcommand;
 use rhumb_model::Span;
 use rhumb_probe::{Mode, ProbeError, SendConfig, SendSummary, read_key, reflect, send};
 use std::{
+    net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -44,7 +46,13 @@ pub enum ProbeCommand {
         /// File with the key that packets are authenticated by
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
+        /// Without a key: address of a peer that may measure bandwidth to here; may be given several times
+        #[arg(long = "peer", value_name = "ADDRESS")]
+        peers: Vec<IpAddr>,
     },
+    /// Measure the bandwidth to a reflector
+    #[command(after_help = "Example:\n  rhumb probe bandwidth 192.0.2.1:862 --key probe.key -o json")]
+    Bandwidth(BandwidthArgs),
 }
 
 pub fn main(command: ProbeCommand, output: Output) -> Result<Exit, CliError> {
@@ -65,14 +73,15 @@ async fn run(command: ProbeCommand, output: Output) -> Result<Exit, CliError> {
             // nothing came back: what was asked for was not found out
             Ok(if found.received > 0 { Exit::Done } else { Exit::Failed })
         }
-        ProbeCommand::Reflect { listen, key } => {
+        ProbeCommand::Bandwidth(args) => args.run(output).await,
+        ProbeCommand::Reflect { listen, key, peers } => {
             let mode = mode(key.as_deref()).await?;
             let until = async {
                 if let Err(error) = asked_to_stop(&CancellationToken::new()).await {
                     say(&format!("signals cannot be heard: {error}"));
                 }
             };
-            let counts = reflect(&listen, mode, |address| say(&format!("reflecting on {address}")), until).await;
+            let counts = reflect(&listen, mode, peers, |address| say(&format!("reflecting on {address}")), until).await;
             let counts = counts.map_err(failed)?;
             say(&format!(
                 "answered {}, malformed {}, over the rate {}",
@@ -83,14 +92,14 @@ async fn run(command: ProbeCommand, output: Output) -> Result<Exit, CliError> {
     }
 }
 
-async fn mode(key: Option<&Path>) -> Result<Mode, CliError> {
+pub(crate) async fn mode(key: Option<&Path>) -> Result<Mode, CliError> {
     match key {
         Some(path) => Ok(Mode::Authenticated(read_key(path).await.map_err(failed)?)),
         None => Ok(Mode::Open),
     }
 }
 
-fn failed(error: ProbeError) -> CliError {
+pub(crate) fn failed(error: ProbeError) -> CliError {
     match error {
         wrong @ (ProbeError::Count { .. } | ProbeError::ReadKey { .. } | ProbeError::Key { .. }) => {
             CliError::Usage(format!("{:#}", anyhow::Error::from(wrong)))

@@ -8,8 +8,10 @@
 pub mod assemble;
 pub mod export;
 pub mod figures;
+pub mod sanity;
 pub mod view;
 
 pub use assemble::{Base, Live, LiveNode, LiveSite};
 pub use figures::{FigureBook, LinkFigure, LinkSample, SampleError};
+pub use sanity::{LinkWord, Objection, ProberFault, Review, Sanity};
 pub use view::{FreeNodes, View, ViewDataset, ViewLink, ViewPoint, ViewRegion, ViewSite};
