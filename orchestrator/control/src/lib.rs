@@ -19,6 +19,7 @@ pub mod intake;
 mod judgement;
 mod live_view;
 mod logs;
+mod mesh;
 pub mod metrics;
 mod placer;
 mod quote;
