@@ -20,11 +20,13 @@ use rhumb_store::Store;
 use rhumb_wire::{PairTarget, ProbeTarget, TrainOrder};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Time between looks.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(2);
+/// Estimates are made anew after this long, and at once where other links are known than before.
+const ESTIMATE: Duration = Duration::from_secs(30);
 /// Whole ways probed from one point, at most: the nearest by configured delay.
 const MOST_PAIRS: usize = 8;
 
@@ -37,6 +39,9 @@ pub(crate) struct Known {
     rtts: BTreeMap<LinkId, Latency>,
     /// Where reflectors are, by point.
     reflectors: BTreeMap<PointName, String>,
+    /// Round trips believed of the other links, and since when.
+    estimates: BTreeMap<LinkId, Latency>,
+    estimated: Option<Instant>,
 }
 
 /// What every agent should probe.
@@ -46,9 +51,9 @@ pub(crate) fn targets(base: &Base, config: &ServerConfig, known: &Known) -> BTre
     let ends = |link: &rhumb_model::Link| Some((*ordinals.get(&link.from)?, *ordinals.get(&link.to)?));
     let mut links: BTreeMap<(usize, usize), Vec<&rhumb_model::Link>> = BTreeMap::new();
     for link in base.links.values().filter(|l| config.endpoints.contains_key(&l.id)) {
-        // the far end may be opaque and still reflect: that is configured, and probed as it is
-        let pair = ends(link).or_else(|| Some((*ordinals.get(&link.from)?, usize::MAX)));
-        links.entry(pair.unwrap_or((usize::MAX, usize::MAX))).or_default().push(link);
+        if let Some(pair) = ends(link) {
+            links.entry(pair).or_default().push(link);
+        }
     }
     let mesh = mesh_config(config);
     let mut found: BTreeMap<PointName, Targets> = agents.iter().map(|a| ((*a).clone(), Targets::default())).collect();
@@ -165,24 +170,28 @@ impl<S: Store> Desk<S> {
                 used: used.into_iter().map(|hold| hold.link).collect(),
                 rtts: if sparse { fresh(base, &state.figures, now) } else { BTreeMap::new() },
                 reflectors: reflectors(config, &state),
+                ..Known::default()
             };
             (words(base, &state), state.figures.clone(), next)
         };
-        let place = |name: &PointName| {
-            let sites = base.file.sites.iter().filter(|s| &s.name == name).filter_map(|s| s.place);
-            sites.chain(base.file.transit.iter().filter(|t| &t.name == name).filter_map(|t| t.place)).next()
-        };
-        let review = sanity.review(&words, &figures, place, now);
+        let sites = base.file.sites.iter().map(|s| (&s.name, s.place));
+        let places: BTreeMap<_, _> = sites.chain(base.file.transit.iter().map(|t| (&t.name, t.place))).collect();
+        let review = sanity.review(&words, &figures, |name| *places.get(name)?, now);
         for (point, fault) in review.faults.iter().filter(|(p, _)| !figures.review().faults.contains_key(*p)) {
             tracing::warn!(%point, ?fault, "prober is not trusted: its links are stale");
         }
-        let estimates = if sparse { self.estimates(&next.rtts).await? } else { BTreeMap::new() };
-        self.inner.hub.lock().figures.judge(review, estimates);
+        let others =
+            !next.rtts.keys().eq(known.rtts.keys()) || known.estimated.is_none_or(|at| at.elapsed() > ESTIMATE);
+        if sparse && others {
+            known.estimates = self.estimates(&next.rtts).await?;
+            (known.rtts, known.estimated) = (next.rtts.clone(), Some(Instant::now()));
+        }
+        self.inner.hub.lock().figures.judge(review, known.estimates.clone());
         // round trips jitter: only another use, or another place of a reflector, is worth other targets
         if (&next.used, &next.reflectors) != (&known.used, &known.reflectors) {
             let targets = targets(base, config, &next);
             self.inner.mail.send(Mail::Targets(targets)).await.map_err(|_| DeskError::Stopping)?;
-            *known = next;
+            (known.used, known.reflectors) = (next.used, next.reflectors);
         }
         Ok(())
     }
