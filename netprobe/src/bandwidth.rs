@@ -40,6 +40,8 @@ pub struct BandwidthConfig {
     pub method: ActiveMethod,
     /// Octets that may be sent.
     pub budget_bytes: u64,
+    /// Names the link in the receiver's count.
+    pub label: u32,
     /// Octets per packet that the link counts beside the payload; `None`: those of UDP and IP.
     pub overhead_bytes: Option<u64>,
 }
@@ -108,6 +110,7 @@ struct Run {
     socket: UdpSocket,
     mode: Mode,
     run: u32,
+    label: u32,
     packet_bytes: u64,
     session: BandwidthRun,
     begun: Instant,
@@ -128,7 +131,7 @@ impl Run {
         let session =
             BandwidthRun::new(RunConfig { packet_bytes, burst_bytes: 128_000, budget_bytes: config.budget_bytes });
         let (mode, run) = (config.mode.clone(), StdRng::from_os_rng().random());
-        Ok(Self { socket: socket.into(), mode, run, packet_bytes, session, begun: Instant::now() })
+        Ok(Self { socket: socket.into(), mode, run, label: config.label, packet_bytes, session, begun: Instant::now() })
     }
 
     fn finish(mut self) -> io::Result<BandwidthSummary> {
@@ -159,7 +162,7 @@ impl Run {
     }
 
     fn header(&self, kind: TrainKind, train: u32, index: u32, count: u32) -> TrainHeader {
-        TrainHeader { kind, run: self.run, train, index, count }
+        TrainHeader { kind, run: self.run, train, index, count, label: self.label }
     }
 
     /// All packets are made before the first is sent: what making them takes must not stretch the train.

@@ -27,6 +27,7 @@ pub use error::ProbeError;
 pub use figures::LinkFigures;
 pub use prober::{Prober, ProberConfig, Target};
 pub use reflect::{Reflector, reflect};
+pub use rhumb_probe_session::TrainCount;
 pub use rhumb_probe_session::{
     BandwidthMethod, Confidence, Ended, Key, KeyError, Mode, ReflectorConfig, ReflectorCounts,
 };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
-use rhumb_probe_session::{Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts};
+use rhumb_probe_session::{Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts, TrainCount};
 use tokio::net::TcpListener;
 
 use crate::ProbeError;
@@ -26,6 +26,8 @@ const TURN: usize = 64;
 pub struct Reflector {
     address: SocketAddr,
     sessions: Arc<Mutex<Sessions>>,
+    trains: Arc<Trains>,
+    clock: Clock,
     stop: Waker,
     thread: Option<JoinHandle<()>>,
 }
@@ -42,7 +44,7 @@ impl Reflector {
         config: ReflectorConfig,
         peers: impl IntoIterator<Item = IpAddr>,
     ) -> Result<Self, ProbeError> {
-        let trains = Trains::of(config.mode.clone(), peers);
+        let trains = Arc::new(Trains::of(config.mode.clone(), peers));
         let bound = |source| ProbeError::Bind { address, source };
         let mut socket = bind(address).map_err(bound)?;
         let bound_address = socket.local_addr().map_err(bound)?;
@@ -52,16 +54,33 @@ impl Reflector {
         let stop = Waker::new(poll.registry(), STOP).map_err(started)?;
         let sessions = Arc::new(Mutex::new(Sessions::new(config)));
         let served = Arc::clone(&sessions);
+        let heard = Arc::clone(&trains);
+        let clock = Clock::new();
         let thread = std::thread::Builder::new()
             .name("probe-reflect".into())
-            .spawn(move || serve(poll, &socket, &served, &trains))
+            .spawn(move || serve(poll, &socket, &served, &heard, clock))
             .map_err(started)?;
-        Ok(Self { address: bound_address, sessions, stop, thread: Some(thread) })
+        Ok(Self { address: bound_address, sessions, trains, clock, stop, thread: Some(thread) })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Hears packet trains of these addresses from now on, and of no others.
+    pub fn know(&self, peers: impl IntoIterator<Item = IpAddr>) {
+        self.trains.know(peers);
+    }
+
+    /// Nanoseconds since a moment on the clock of `trains`.
+    pub fn since_ns(&self, at_ns: u64) -> u64 {
+        self.clock.monotonic_ns().saturating_sub(at_ns)
+    }
+
+    /// What came of packet trains over each link.
+    pub fn trains(&self) -> Vec<TrainCount> {
+        self.trains.counts()
     }
 
     /// What it did with the packets so far.
@@ -106,8 +125,7 @@ pub async fn reflect(
     Ok(reflector.counts())
 }
 
-fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>, trains: &Trains) {
-    let clock = Clock::new();
+fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>, trains: &Trains, clock: Clock) {
     let mut events = Events::with_capacity(8);
     let mut ready = false;
     loop {

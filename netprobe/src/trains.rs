@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
 use mio::net::UdpSocket;
-use rhumb_probe_session::{Mode, TrainReceiver, is_train};
+use rhumb_probe_session::{Mode, TrainCount, TrainReceiver, is_train};
 
 /// Hears trains at a reflector's socket; deaf where nobody is known.
 #[derive(Debug)]
@@ -14,6 +14,16 @@ impl Trains {
     /// Of whoever has the key, or without a key of these addresses.
     pub(crate) fn of(mode: Mode, peers: impl IntoIterator<Item = IpAddr>) -> Self {
         Self(Mutex::new(TrainReceiver::new(mode, peers)))
+    }
+
+    /// Knows these addresses from now on, and no others.
+    pub(crate) fn know(&self, peers: impl IntoIterator<Item = IpAddr>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).know(peers);
+    }
+
+    /// What came over each link.
+    pub(crate) fn counts(&self) -> Vec<TrainCount> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).counts().copied().collect()
     }
 
     /// Whether the packet was a train's, be it heard or not; a question is answered.

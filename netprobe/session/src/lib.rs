@@ -39,6 +39,6 @@ pub use reflector::{Reflector, ReflectorConfig, ReflectorCounts, Unanswered};
 pub use sample::{FarClock, OneWay, Refused, Sample};
 pub use sender::{Answered, ReplyError, Sender, SenderConfig};
 pub use train::{
-    Arrival, MOST_TRAIN_PACKETS, TRAIN_HEADER_BYTES, TrainError, TrainHeader, TrainKind, TrainReceiver, arrivals,
-    is_train,
+    Arrival, MOST_TRAIN_PACKETS, TRAIN_HEADER_BYTES, TrainCount, TrainError, TrainHeader, TrainKind, TrainReceiver,
+    arrivals, is_train,
 };

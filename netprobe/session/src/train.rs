@@ -5,7 +5,7 @@
 //! endian. The layout is this project's own:
 //!
 //! ```text
-//! 0 magic (8) | 8 kind u8 | 9 zero (3) | 12 run u32 | 16 train u32 | 20 index u32 | 24 count u32 | 28 extra u32 | 32 tag (16)
+//! 0 magic (8) | 8 kind u8 | 9 zero (3) | 12 run u32 | 16 train u32 | 20 index u32 | 24 count u32 | 28 label u32 | 32 tag (16)
 //! ```
 //!
 //! The tag is HMAC-SHA-256 over all but itself in questions and answers, and over the first 32 octets in data packets, whose
@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::Mode;
+use crate::bandwidth::train_rate;
 
 /// Octets before what a packet carries.
 pub const TRAIN_HEADER_BYTES: usize = 48;
@@ -26,6 +27,12 @@ const ARRIVAL_BYTES: usize = 8;
 pub const MOST_TRAIN_PACKETS: u32 = 4_096;
 /// Trains remembered at a time; others are not heard.
 const MOST_TRAINS: usize = 32;
+/// Links counted at a time.
+const MOST_LABELS: usize = 1_024;
+/// The highest rate holds for this long.
+const COUNT_NS: u64 = 1_800_000_000_000;
+/// Of IPv4 and UDP.
+const HEADERS_BYTES: u64 = 28;
 /// A train is forgotten this long after its last packet or question.
 const IDLE_NS: u64 = 10_000_000_000;
 
@@ -53,6 +60,8 @@ pub struct TrainHeader {
     pub index: u32,
     /// Packets of the train; in answers all that arrived.
     pub count: u32,
+    /// The sender's name for the link: by it both ends' figures are put side by side.
+    pub label: u32,
 }
 
 /// One packet's arrival.
@@ -106,7 +115,7 @@ impl TrainHeader {
             TrainKind::Question => 2,
             TrainKind::Answer => 3,
         };
-        for (at, value) in [(12, self.run), (16, self.train), (20, self.index), (24, self.count)] {
+        for (at, value) in [(12, self.run), (16, self.train), (20, self.index), (24, self.count), (28, self.label)] {
             packet[at..at + 4].copy_from_slice(&value.to_be_bytes());
         }
         packet.extend(body);
@@ -139,7 +148,8 @@ impl TrainHeader {
             _ => return Err(foreign),
         };
         let field = |at: usize| u32::from_be_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
-        let header = Self { kind, run: field(12), train: field(16), index: field(20), count: field(24) };
+        let header =
+            Self { kind, run: field(12), train: field(16), index: field(20), count: field(24), label: field(28) };
         if let Mode::Authenticated(key) = mode
             && !key.matches(&header.tagged(octets), &octets[TAGGED_BYTES..TRAIN_HEADER_BYTES])
         {
@@ -165,6 +175,18 @@ pub struct TrainReceiver {
     mode: Mode,
     known: BTreeSet<IpAddr>,
     trains: BTreeMap<(SocketAddr, u32, u32), Heard>,
+    counts: BTreeMap<u32, TrainCount>,
+}
+
+/// What came over a link, by the receiver's own count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrainCount {
+    /// The sender's name for the link.
+    pub label: u32,
+    /// The highest rate of a train within some minutes.
+    pub rate_kbps: u64,
+    /// When the last train was asked about, on the receiver's clock.
+    pub at_ns: u64,
 }
 
 #[derive(Debug)]
@@ -172,6 +194,7 @@ struct Heard {
     count: u32,
     first_ns: u64,
     used_ns: u64,
+    packet_bytes: u64,
     arrivals: Vec<Arrival>,
     seen: BTreeSet<u32>,
 }
@@ -179,7 +202,17 @@ struct Heard {
 impl TrainReceiver {
     /// With a key, whoever has it is known; without, only these addresses are.
     pub fn new(mode: Mode, known: impl IntoIterator<Item = IpAddr>) -> Self {
-        Self { mode, known: known.into_iter().collect(), trains: BTreeMap::new() }
+        Self { mode, known: known.into_iter().collect(), trains: BTreeMap::new(), counts: BTreeMap::new() }
+    }
+
+    /// Knows these addresses from now on, and no others.
+    pub fn know(&mut self, known: impl IntoIterator<Item = IpAddr>) {
+        self.known = known.into_iter().collect();
+    }
+
+    /// What came over each link.
+    pub fn counts(&self) -> impl Iterator<Item = &TrainCount> {
+        self.counts.values()
     }
 
     /// Takes a packet that came at `now_ns` on a clock that only runs forward; the answer, if it is a question.
@@ -190,13 +223,19 @@ impl TrainReceiver {
         let header = TrainHeader::decode(octets, &self.mode)?;
         let id = (source, header.run, header.train);
         match header.kind {
-            TrainKind::Data => self.note(id, &header, now_ns).map(|()| None),
+            TrainKind::Data => self.note(id, &header, octets.len(), now_ns).map(|()| None),
             TrainKind::Question => self.answer(id, &header, octets.len(), now_ns).map(Some),
             TrainKind::Answer => Err(TrainError::Pointless),
         }
     }
 
-    fn note(&mut self, id: (SocketAddr, u32, u32), header: &TrainHeader, now_ns: u64) -> Result<(), TrainError> {
+    fn note(
+        &mut self,
+        id: (SocketAddr, u32, u32),
+        header: &TrainHeader,
+        octets: usize,
+        now_ns: u64,
+    ) -> Result<(), TrainError> {
         if header.count > MOST_TRAIN_PACKETS || header.index >= header.count {
             return Err(TrainError::Pointless);
         }
@@ -208,6 +247,7 @@ impl TrainReceiver {
             count: header.count,
             first_ns: now_ns,
             used_ns: now_ns,
+            packet_bytes: octets as u64 + HEADERS_BYTES,
             arrivals: Vec::new(),
             seen: BTreeSet::new(),
         };
@@ -230,6 +270,11 @@ impl TrainReceiver {
     ) -> Result<Vec<u8>, TrainError> {
         let heard = self.trains.get_mut(&id).ok_or(TrainError::Pointless)?;
         heard.used_ns = now_ns;
+        if header.index == 0
+            && let Some(rate) = train_rate(&heard.arrivals, heard.count, heard.packet_bytes)
+        {
+            count(&mut self.counts, header.label, rate.rate_kbps, now_ns);
+        }
         let fits = (octets - TRAIN_HEADER_BYTES) / ARRIVAL_BYTES;
         let piece = heard.arrivals.iter().skip(header.index as usize).take(fits);
         let body = piece.flat_map(|a| [a.index.to_be_bytes(), a.at_ns.to_be_bytes()].concat()).collect();
@@ -237,4 +282,13 @@ impl TrainReceiver {
         let arrived = heard.arrivals.len() as u32;
         Ok(TrainHeader { kind: TrainKind::Answer, count: arrived, ..*header }.sealed(body, &self.mode))
     }
+}
+
+fn count(counts: &mut BTreeMap<u32, TrainCount>, label: u32, rate_kbps: u64, now_ns: u64) {
+    counts.retain(|_, known| now_ns.saturating_sub(known.at_ns) < COUNT_NS);
+    if counts.len() >= MOST_LABELS && !counts.contains_key(&label) {
+        return;
+    }
+    let known = counts.entry(label).or_insert(TrainCount { label, rate_kbps, at_ns: now_ns });
+    (known.rate_kbps, known.at_ns) = (known.rate_kbps.max(rate_kbps), now_ns);
 }

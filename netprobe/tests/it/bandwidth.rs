@@ -21,7 +21,14 @@ fn key(text: &str) -> Mode {
 
 fn config(target: SocketAddr, mode: Mode) -> BandwidthConfig {
     let method = ActiveMethod::Trains;
-    BandwidthConfig { target: target.to_string(), mode, method, budget_bytes: 7_500_000, overhead_bytes: None }
+    BandwidthConfig {
+        target: target.to_string(),
+        mode,
+        method,
+        budget_bytes: 7_500_000,
+        label: 7,
+        overhead_bytes: None,
+    }
 }
 
 fn hearing(mode: Mode, peers: &[IpAddr]) -> Reflector {
@@ -62,6 +69,9 @@ async fn an_emulated_link_of_100_mbit_s_is_seen_within_3_per_cent() {
     eprintln!("{found:?}");
     assert!(within(found.rate_kbps.unwrap(), 100_000, 3), "{found:?}");
     assert!(found.sent_bytes <= 7_500_000 && found.lost == 0, "{found:?}");
+    // the far end has counted the same, with the headers that the emulator does not count
+    let counted = reflector.trains();
+    assert!(matches!(&counted[..], [count] if count.label == 7 && count.rate_kbps > 90_000), "{counted:?}");
 }
 
 /// HTB counts Ethernet frames: 14 octets more than IP.

@@ -78,7 +78,8 @@ impl BandwidthArgs {
         };
         let mode = mode(self.key.as_deref()).await?;
         let bar = progress(format!("measuring the bandwidth to {target}"));
-        let found = bandwidth(BandwidthConfig { target, mode, method, budget_bytes, overhead_bytes: None }).await;
+        let found =
+            bandwidth(BandwidthConfig { target, mode, method, budget_bytes, label: 0, overhead_bytes: None }).await;
         bar.finish_and_clear();
         let found = found.map_err(failed)?;
         if let Some(account) = &mut account {

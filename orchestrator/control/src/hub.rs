@@ -1,5 +1,6 @@
 //! What is known of the points right now: last reports, link figures, and the desired state each should have.
 
+use crate::history::Minutes;
 use jiff::Timestamp;
 use rhumb_federation::{BandwidthBook, FigureBook};
 use rhumb_model::{Latency, LinkId, OrderId, PointName, Span, state::SiteState};
@@ -43,6 +44,7 @@ pub struct State {
     /// Of the whole way from one point to another, where its parts cannot be measured.
     pub pairs: BTreeMap<(PointName, PointName), PairFigure>,
     pub bandwidths: BandwidthBook,
+    pub minutes: Minutes,
     pub shares: BTreeMap<OrderId, BTreeMap<PointName, PointShare>>,
     /// The last stamp given out.
     pub stamp: Stamp,
@@ -97,6 +99,7 @@ impl Hub {
             raw_figures: BTreeMap::new(),
             pairs: BTreeMap::new(),
             bandwidths: BandwidthBook::default(),
+            minutes: Minutes::default(),
             shares: BTreeMap::new(),
             stamp: Stamp { epoch, generation: 1 },
         };

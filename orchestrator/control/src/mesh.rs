@@ -103,7 +103,7 @@ fn double(one_way: Latency) -> Latency {
 
 /// Pairs of agents that opaque transit joins, with the configured delay of the quickest way that touches no agent between
 /// them; by `from`, then delay, then `to`, the nearest few of each.
-pub(crate) fn ways(base: &Base) -> Vec<(PointName, PointName, Latency)> {
+pub fn ways(base: &Base) -> Vec<(PointName, PointName, Latency)> {
     let opaque = base.fixed().opaque();
     let mut out: BTreeMap<&PointName, Vec<&rhumb_model::Link>> = BTreeMap::new();
     for link in base.links.values() {
@@ -154,6 +154,9 @@ async fn run<S: Store>(desk: Desk<S>) {
             Err(DeskError::Stopping) => return,
             Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "who probes what stays as it was"),
             Ok(()) => {}
+        }
+        if let Err(error) = desk.keep_windows().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a minute of link figures is lost");
         }
     }
 }

@@ -194,6 +194,7 @@ fn fold(state: &mut State, figures: &LinkFigures, now: Timestamp) {
             return;
         }
     }
+    state.minutes.fold(figures, now);
     state.raw_figures.insert(figures.link.clone(), figures.clone());
 }
 

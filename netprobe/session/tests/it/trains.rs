@@ -15,7 +15,7 @@ fn key(text: &str) -> Mode {
 }
 
 fn header(kind: TrainKind, index: u32, count: u32) -> TrainHeader {
-    TrainHeader { kind, run: 9, train: 3, index, count }
+    TrainHeader { kind, run: 9, train: 3, index, count, label: 77 }
 }
 
 #[test]
@@ -45,6 +45,9 @@ fn a_train_is_heard_and_its_arrivals_collected_in_pieces() {
         assert_eq!((found[0].index, found[0].at_ns), (0, 0));
         assert_eq!((found[89].index, found[89].at_ns), (99, 99_000));
         assert!(found.iter().all(|a| a.index % 10 != 3));
+        // 1,428 octets a microsecond are 11.4 Gbit/s; a tenth did not come
+        let counts: Vec<_> = receiver.counts().map(|c| (c.label, c.rate_kbps / 1_000_000)).collect();
+        assert_eq!(counts, [(77, 10)]);
     }
 }
 
