@@ -24,8 +24,8 @@ pub use key::{key_from_env, read_key};
 pub use prober::{Prober, ProberConfig, Target};
 pub use reflect::{Reflector, reflect, reflect_with};
 pub use rhumb_probe_session::{
-    Counting, ErrorEstimate, Extensions, FarClock, FarCount, IpNet, Key, KeyError, Mode, PathSeen, Record,
-    ReflectorConfig, ReflectorCounts, Spread,
+    ClockSource, Counting, DirectCounts, ErrorEstimate, Extensions, FarClock, FarCount, IpNet, Key, KeyError, Mode,
+    PathSeen, Record, ReflectorConfig, ReflectorCounts, Spread,
 };
 pub use send::{SendConfig, send, send_watched};
 pub use summary::{SendSummary, WaySummary};

@@ -151,7 +151,11 @@ impl Run {
             self.tell(&mut watch);
         }
         self.linger()?;
-        Ok(SendSummary::new(&self.session.figures(self.clock.monotonic_ns())))
+        Ok(self.summary())
+    }
+
+    fn summary(&self) -> SendSummary {
+        SendSummary::new(&self.session.figures(self.clock.monotonic_ns()), self.session.reported())
     }
 
     /// Once every probe is answered, copies of the last answers may still be under way.
@@ -169,7 +173,7 @@ impl Run {
         let now_ns = self.clock.monotonic_ns();
         if now_ns.saturating_sub(self.watched_ns) >= WATCH_NS {
             self.watched_ns = now_ns;
-            watch(&SendSummary::new(&self.session.figures(now_ns)));
+            watch(&self.summary());
         }
     }
 
