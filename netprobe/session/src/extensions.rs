@@ -210,7 +210,8 @@ impl Reflecting<'_> {
                 Some(Kind::Direct) => {
                     value[4..8].copy_from_slice(&self.received.to_be_bytes());
                     value[8..].copy_from_slice(&self.answered.to_be_bytes());
-                    true
+                    // zeros would be taken for a count
+                    self.counted.is_some()
                 }
                 Some(Kind::Counters) => self.count(value),
                 Some(Kind::Padding | Kind::Tag) => true,

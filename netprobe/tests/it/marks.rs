@@ -104,8 +104,11 @@ async fn one_way_delays_need_two_good_clocks() {
 async fn a_stateless_reflector_is_measured() {
     let far =
         reflector(LOOPBACK, ReflectorConfig { counting: Counting::Stateless, ..ReflectorConfig::default() }).unwrap();
-    let summary = send(SendConfig { far_count: FarCount::Absent, ..run(far.address()) }).await.unwrap();
+    let extensions = Extensions { direct: true, counters: true, ..Extensions::default() };
+    let config = SendConfig { far_count: FarCount::Absent, extensions, ..run(far.address()) };
+    let summary = send(config).await.unwrap();
     assert_whole(&summary);
+    assert_eq!(summary.counts, None, "who counts nothing says so");
     assert_eq!((summary.replies_lost, far.counts().stateless), (None, 20));
 }
 

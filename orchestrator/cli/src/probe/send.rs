@@ -8,7 +8,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use rhumb_model::Span;
-use rhumb_probe::{Extensions, FarCount, SendConfig, SendSummary, WaySummary, send_watched};
+use rhumb_probe::{Extensions, FarCount, SendConfig, SendSummary, WaySummary, send, send_watched};
 use std::{path::PathBuf, time::Duration};
 
 #[derive(Debug, Args)]
@@ -81,7 +81,8 @@ impl SendArgs {
         let bar = progress(format!("probing {target}, {count} times"));
         let shown = bar.clone();
         let watch = move |so_far: &SendSummary| shown.set_message(glance(&target, count, so_far));
-        let found = send_watched(config, watch).await;
+        // nobody looks: the run need not stop to sum up
+        let found = if bar.is_hidden() { send(config).await } else { send_watched(config, watch).await };
         bar.finish_and_clear();
         let found = found.map_err(failed)?;
         output.show(&found, |_| table(&found))?;
