@@ -32,8 +32,8 @@ pub use key::{key_from_env, read_key};
 pub use prober::{Prober, ProberConfig, Target};
 pub use reflect::{Reflector, reflect, reflect_with};
 pub use rhumb_probe_session::{
-    BandwidthMethod, Confidence, Counting, Ended, ErrorEstimate, Extensions, FarClock, FarCount, IpNet, Key, KeyError,
-    Mode, PathSeen, Record, ReflectorConfig, ReflectorCounts, Spread, TrainCount,
+    BandwidthMethod, ClockSource, Confidence, Counting, DirectCounts, Ended, ErrorEstimate, Extensions, FarClock,
+    FarCount, IpNet, Key, KeyError, Mode, PathSeen, Record, ReflectorConfig, ReflectorCounts, Spread, TrainCount,
 };
 pub use send::{SendConfig, send, send_watched};
 pub use summary::{SendSummary, WaySummary};
