@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 fn made(points: usize, seed: u64, used: &BTreeSet<(usize, usize)>, config: &MeshConfig) -> Plan {
     let prior = |a: usize, b: usize| {
         let dice = mix(seed ^ (a.min(b) * 1_000 + a.max(b)) as u64);
-        (dice % 7 != 0).then(|| Latency::from_micros(dice % 200_000))
+        (!dice.is_multiple_of(7)).then(|| Latency::from_micros(dice % 200_000))
     };
-    plan(points, used, config, |a, b| (a + b) % 11 != 0, prior)
+    plan(points, used, config, |a, b| !(a + b).is_multiple_of(11), prior)
 }
 
 proptest! {
@@ -26,7 +26,7 @@ proptest! {
         prop_assert!(plan.sessions.is_sorted());
         for session in &plan.sessions {
             prop_assert!(session.from != session.to && session.from < points && session.to < points);
-            prop_assert!((session.from + session.to) % 11 != 0);
+            prop_assert!(!(session.from + session.to).is_multiple_of(11));
             prop_assert!(session.interval >= config.interval);
         }
         for point in 0..points {
@@ -34,7 +34,7 @@ proptest! {
         }
         let planned: BTreeSet<_> = plan.sessions.iter().map(|s| (s.from, s.to)).collect();
         prop_assert_eq!(planned.len(), plan.sessions.len());
-        for (a, b) in used.into_iter().filter(|(a, b)| a != b && (a + b) % 11 != 0 && *a.max(b) < points) {
+        for (a, b) in used.into_iter().filter(|(a, b)| a != b && !(a + b).is_multiple_of(11) && *a.max(b) < points) {
             prop_assert!(planned.contains(&(a, b)) && planned.contains(&(b, a)));
         }
     }
