@@ -22,6 +22,8 @@ const SPREAD: f64 = 50_000.0;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coordinates {
     places: Vec<Place>,
+    /// By point: the lowest ordinal that measurements join it with. Places of two that nothing joins say nothing of each other.
+    islands: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,15 +49,30 @@ impl Coordinates {
                 }
             }
         }
-        Self { places }
+        Self { places, islands: islands(measured) }
     }
 
-    /// The round trip between two places in microseconds; `None` where one of them has no place.
+    /// The round trip between two places in microseconds; `None` where nothing that was measured joins the two.
     pub fn distance_us(&self, a: usize, b: usize) -> Option<u64> {
+        let joined = self.islands.get(a)? == self.islands.get(b)?;
         let (a, b) = (self.places.get(a)?, self.places.get(b)?);
         // far below 2^53, and the springs of finite figures are finite
-        (a.known && b.known).then(|| (a.length(b) + a.height + b.height).round().max(1.0) as u64)
+        (joined && a.known && b.known).then(|| (a.length(b) + a.height + b.height).round().max(1.0) as u64)
     }
+}
+
+fn islands(measured: &Measured) -> Vec<usize> {
+    let mut islands: Vec<usize> = vec![usize::MAX; measured.points()];
+    for first in 0..islands.len() {
+        let mut open = vec![first];
+        while let Some(point) = open.pop() {
+            if islands[point] == usize::MAX {
+                islands[point] = first;
+                open.extend(measured.peers(point).iter().map(|(peer, _)| *peer));
+            }
+        }
+    }
+    islands
 }
 
 impl Place {

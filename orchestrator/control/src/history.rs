@@ -124,21 +124,21 @@ impl<S: Store> Desk<S> {
         Ok(())
     }
 
-    /// What probes said of a link between two instants, oldest first, in at most `most` windows: neighbours are put together
+    /// What probes said of a link between two instants (up to now where none is given), oldest first, in at most `most` windows: neighbours are put together
     /// where there are more. The minute that is not over yet comes last.
     pub async fn link_history(
         &self,
         link: &LinkId,
         from: Timestamp,
-        to: Timestamp,
+        to: Option<Timestamp>,
         most: usize,
     ) -> Result<Vec<LinkWindow>, DeskError> {
         if !self.inner.base.links.contains_key(link) {
             return Err(DeskError::NotFound { kind: "link", id: link.to_string() });
         }
-        let mut found = self.inner.store.link_windows(link, from, to).await?;
+        let mut found = self.inner.store.link_windows(link, from, to.unwrap_or(Timestamp::MAX)).await?;
         let now = self.now();
-        if from < now && now <= to {
+        if from < now && to.is_none_or(|to| now <= to) {
             found.extend(State::so_far(&self.inner.hub.lock(), link, now));
         }
         let group = found.len().div_ceil(most.max(1)).max(1);

@@ -19,7 +19,7 @@ pub struct BandwidthClaim {
 pub struct BandwidthFigure {
     pub rate: Bandwidth,
     pub claim: BandwidthClaim,
-    /// Why the figure is below the claim; `None`: it is not.
+    /// Why the figure is clearly below the claim; `None`: it is not.
     pub limited_by: Option<Limit>,
 }
 
@@ -54,7 +54,10 @@ impl BandwidthBook {
         let (mut rate, mut limited_by) = (claim.rate, None);
         for (most, limit) in limits {
             if rate > most {
-                (rate, limited_by) = (most, Some(limit));
+                rate = most;
+                // headers that one end counts and the other does not are no lie
+                let near = claim.rate.kbps() <= most.kbps().saturating_add(most.kbps() / PEER_PART);
+                limited_by = if near { limited_by } else { Some(limit) };
             }
         }
         self.figures.insert(link.clone(), BandwidthFigure { rate, claim, limited_by });
@@ -89,6 +92,7 @@ mod tests {
         assert_eq!(fold(mbps(10_000_000), at, None), Some((mbps(1_000), Some(Limit::Port))));
         assert_eq!(fold(mbps(10_000_000), at, Some(mbps(100))), Some((mbps(105), Some(Limit::Peer))));
         assert_eq!(fold(mbps(98), at, Some(mbps(100))), Some((mbps(98), None)));
+        assert_eq!(fold(mbps(1_020), at, Some(mbps(1_020))), Some((mbps(1_000), None)));
         assert_eq!(
             fold(Bandwidth::from_kbps(u64::MAX), at, Some(Bandwidth::from_kbps(u64::MAX))).unwrap().0,
             mbps(1_000)

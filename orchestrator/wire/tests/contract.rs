@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
+use rhumb_model::{BandwidthMethod, Confidence};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, Desired, FlowEndpoint, InputFile, LinkFigures,
-    LogChunk, NodeReport, OutputFile, PROTOCOL, PeerLink, ProbeTarget, Report, Role, Route, RouteEndState,
-    RoutePurpose, RouteStatus, SyncReply,
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, FlowEndpoint, InputFile,
+    LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, ProbeTarget, Report,
+    Role, Route, RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, TrainOrder,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};

@@ -5,8 +5,11 @@ use rhumb_mesh::{Estimator, Measured};
 use rhumb_model::Latency;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Both ways round together, by ordinals of the regions' names.
-fn pairs() -> Option<(usize, Vec<(usize, usize, u64)>)> {
+/// Two regions by ordinals of their names, and the round trip in microseconds, both ways round together.
+type Pair = (usize, usize, u64);
+
+/// How many regions there are, and all pairs.
+fn pairs() -> Option<(usize, Vec<Pair>)> {
     let folder = public_data::folder("latency")?;
     let text = public_data::text(&folder, "aws_rtt_p50_1y.csv").unwrap()?;
     let mut rows: BTreeMap<(String, String), f64> = BTreeMap::new();
@@ -35,9 +38,7 @@ fn half_of_a_clouds_pairs_are_estimated_within_a_fifth_at_the_median() {
         let (known, hidden) = pairs.split_at(pairs.len() / 2);
         let known = known.iter().map(|(a, b, us)| (*a, *b, Latency::from_micros(*us)));
         let estimator = Estimator::new(Measured::new(points, known));
-        let error = |(a, b, us): &(usize, usize, u64)| {
-            estimator.estimate(*a, *b).unwrap().rtt.micros().abs_diff(*us) * 1_000 / us
-        };
+        let error = |(a, b, us): &Pair| estimator.estimate(*a, *b).unwrap().rtt.micros().abs_diff(*us) * 1_000 / us;
         let mut errors: Vec<_> = hidden.iter().map(error).collect();
         errors.sort_unstable();
         let (median, p90) = (errors[errors.len() / 2], errors[errors.len() * 9 / 10]);

@@ -2,16 +2,16 @@
 
 use crate::world::mix;
 use proptest::prelude::*;
-use rhumb_mesh::{Cause, MeshConfig, Plan, plan};
+use rhumb_mesh::{Cause, Estimator, Measured, MeshConfig, Plan, plan};
 use rhumb_model::{Bandwidth, Latency, Span};
 use std::collections::BTreeSet;
 
 fn made(points: usize, seed: u64, used: &BTreeSet<(usize, usize)>, config: &MeshConfig) -> Plan {
     let prior = |a: usize, b: usize| {
         let dice = mix(seed ^ (a.min(b) * 1_000 + a.max(b)) as u64);
-        (dice % 7 != 0).then(|| Latency::from_micros(dice % 200_000))
+        (!dice.is_multiple_of(7)).then(|| Latency::from_micros(dice % 200_000))
     };
-    plan(points, used, config, |a, b| (a + b) % 11 != 0, prior)
+    plan(points, used, config, |a, b| !(a + b).is_multiple_of(11), prior)
 }
 
 proptest! {
@@ -26,7 +26,7 @@ proptest! {
         prop_assert!(plan.sessions.is_sorted());
         for session in &plan.sessions {
             prop_assert!(session.from != session.to && session.from < points && session.to < points);
-            prop_assert!((session.from + session.to) % 11 != 0);
+            prop_assert!(!(session.from + session.to).is_multiple_of(11));
             prop_assert!(session.interval >= config.interval);
         }
         for point in 0..points {
@@ -34,7 +34,7 @@ proptest! {
         }
         let planned: BTreeSet<_> = plan.sessions.iter().map(|s| (s.from, s.to)).collect();
         prop_assert_eq!(planned.len(), plan.sessions.len());
-        for (a, b) in used.into_iter().filter(|(a, b)| a != b && (a + b) % 11 != 0 && *a.max(b) < points) {
+        for (a, b) in used.into_iter().filter(|(a, b)| a != b && !(a + b).is_multiple_of(11) && *a.max(b) < points) {
             prop_assert!(planned.contains(&(a, b)) && planned.contains(&(b, a)));
         }
     }
@@ -58,4 +58,23 @@ fn without_points_or_ways_nothing_is_planned() {
     assert!(plan(0, &BTreeSet::new(), &config, |_, _| true, |_, _| None).sessions.is_empty());
     assert!(plan(50, &BTreeSet::from([(1, 2)]), &config, |_, _| false, |_, _| None).sessions.is_empty());
     assert!(plan(1, &BTreeSet::from([(0, 0), (0, 9)]), &config, |_, _| true, |_, _| None).sessions.is_empty());
+}
+
+/// Fault F54: disconnected points, self-loops, one-way ways, doubled pairs.
+#[test]
+fn f54_odd_graphs_give_odd_plans_and_no_estimate_where_nothing_is_known() {
+    let config = MeshConfig::default();
+    // two islands of 30, ways only upwards, a loop and a pair of unknown points in use
+    let used = BTreeSet::from([(0, 0), (0, 1), (1, 0), (3, 99)]);
+    let possible = |a: usize, b: usize| a < b && a / 30 == b / 30;
+    let plan = plan(60, &used, &config, possible, |_, _| None);
+    assert!(!plan.sessions.is_empty() && plan.sessions.iter().all(|s| possible(s.from, s.to)));
+    assert!(plan.sessions.iter().any(|s| (s.from, s.to) == (0, 1)));
+    let measured = plan.sessions.iter().map(|s| (s.from, s.to, Latency::from_micros(5_000)));
+    let estimator = Estimator::new(Measured::new(61, measured));
+    assert!(estimator.estimate(0, 29).is_some());
+    // of another island, of a point that nobody measured, and of one that does not exist
+    for (a, b) in [(0, 31), (29, 30), (0, 60), (60, 60), (0, 61)] {
+        assert_eq!(estimator.estimate(a, b), None, "{a} {b}");
+    }
 }

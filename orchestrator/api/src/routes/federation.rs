@@ -100,13 +100,13 @@ pub async fn link_history(
 ) -> Result<Json<List<WindowView>>, Problem> {
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     let link: LinkId = id("link", &name)?;
-    let to = query.to.unwrap_or_else(|| app.desk.now());
-    let from = query.from.or_else(|| to.checked_sub(DAY).ok()).unwrap_or(Timestamp::MIN);
+    let end = query.to.unwrap_or_else(|| app.desk.now());
+    let from = query.from.or_else(|| end.checked_sub(DAY).ok()).unwrap_or(Timestamp::MIN);
     let points = query.points.unwrap_or(500);
     if !(1..=MOST_POINTS).contains(&points) {
         return Err(Problem::field("/points", format!("{points} is out of range: use 1 to {MOST_POINTS}")));
     }
-    let windows = app.desk.link_history(&link, from, to, points as usize).await?;
+    let windows = app.desk.link_history(&link, from, query.to, points as usize).await?;
     Ok(Json(List::all(windows.into_iter().map(WindowView::from).collect())))
 }
 
