@@ -8,9 +8,10 @@ use crate::{
 };
 use num_traits::{CheckedAdd, CheckedSub};
 use rhumb_model::ratio::Ratio;
+use std::rc::Rc;
 
 /// `independent`: what each leg would choose alone; cheapest first.
-pub(crate) fn settle(settling: &Settling, independent: &[Vec<Choice>], best: &mut Best) {
+pub(crate) fn settle(settling: &Settling, independent: &[Rc<[Choice]>], best: &mut Best) {
     let most = settling.problem.policy.alternatives as usize;
     let Some(Offer { options, rest, left_out }) = offer(settling, independent, (most.min(FEW), None)) else { return };
     Joint::new(settling, &options, &rest).next(Carried::nothing(), best);
@@ -53,7 +54,7 @@ struct Offer {
 
 fn offer(
     settling: &Settling,
-    independent: &[Vec<Choice>],
+    independent: &[Rc<[Choice]>],
     (most, extra): (usize, Option<(i128, Ratio)>),
 ) -> Option<Offer> {
     let problem = settling.problem;
@@ -61,7 +62,7 @@ fn offer(
     let mut left_out = Vec::new();
     for (index, (leg, alone)) in settling.legs.iter().zip(independent).enumerate() {
         if alone.first().is_none_or(|c| c.edges.is_empty()) {
-            options.push(alone.clone());
+            options.push(alone.to_vec());
             continue;
         }
         let (choices, rest) = option::choices(problem, leg, Look::Wide(most, extra));

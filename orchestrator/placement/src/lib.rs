@@ -25,6 +25,7 @@ mod cost;
 mod counterfactual;
 pub mod decision;
 mod dice;
+mod fan;
 mod field;
 pub mod generate;
 mod index;

@@ -9,7 +9,7 @@ pub(crate) use pack::{pack, pack_by};
 use rhumb_federation::FreeNodes;
 use rhumb_model::{
     ModelName,
-    fit::{self, NodeShape},
+    fit::{self, DeviceGroup, NodeShape},
     name::Label,
     order::{Component, Interconnect, Need, Spread},
 };
@@ -80,6 +80,27 @@ impl<'a> Count<'a> {
     }
 }
 
+/// Whether the wants, in this order, fit the nodes wherever each goes: of every want there are nodes for all its replicas
+/// beside those that the wants before it may spoil. `false`: it has to be tried.
+pub(crate) fn surely_fit(nodes: &[FreeNodes], wants: &[Want]) -> bool {
+    let mut needed = 0_u32;
+    wants.iter().all(|want| {
+        let component = want.component;
+        matches!(component.place.spread, None | Some(Spread::Node))
+            && domain(component).is_none()
+            && want.replicas.iter().all(|(model, n)| {
+                needed = needed.saturating_add(*n);
+                let mut found = 0_u32;
+                nodes.iter().any(|free| {
+                    if free.count > 0 && on_one(component, *model, &free.shape, 1) > 0 {
+                        found = found.saturating_add(free.count);
+                    }
+                    found >= needed
+                })
+            })
+    })
+}
+
 /// Replicas on one node of this shape, up to `limit`.
 fn on_one(component: &Component, model: Option<&ModelName>, shape: &NodeShape, limit: u32) -> u32 {
     let need = &component.need;
@@ -90,8 +111,8 @@ fn on_one(component: &Component, model: Option<&ModelName>, shape: &NodeShape, l
     most
 }
 
-/// The answer where counting is enough: work without devices, and whole devices of a model that the node has in one group,
-/// however they are joined. `None`: the devices have to be picked.
+/// The answer where counting is enough: work without devices, and whole devices, however they are joined. `None`: the
+/// devices have to be picked.
 fn by_sums(need: &Need, model: Option<&ModelName>, shape: &NodeShape, limit: u32) -> Option<u32> {
     let times = |have: u64, each: u64| have.checked_div(each).map_or(limit, |n| u32::try_from(n).unwrap_or(u32::MAX));
     let hosts =
@@ -100,18 +121,25 @@ fn by_sums(need: &Need, model: Option<&ModelName>, shape: &NodeShape, limit: u32
         return (need.accelerators.is_none() && model.is_none()).then_some(hosts);
     };
     let (Some(count), None, None) = (asked.count, asked.share, asked.mig) else { return None };
-    let mut groups = shape.groups.iter().filter(|g| g.model == *model && g.memory >= asked.memory.unwrap_or_default());
-    let Some(group) = groups.next() else { return Some(0) };
-    let joined = match asked.interconnect {
-        Interconnect::Nvlink => group.island.is_some(),
-        Interconnect::Pcie => group.pcie.is_some(),
-        Interconnect::Numa => group.numa.is_some(),
-        _ => true,
+    let level: fn(&DeviceGroup) -> Option<u16> = match asked.interconnect {
+        Interconnect::Nvlink => |g| g.island,
+        Interconnect::Pcie => |g| g.pcie,
+        Interconnect::Numa => |g| g.numa,
+        _ => |_| Some(0),
     };
-    if groups.next().is_some() || !joined {
-        return None;
+    let memory = asked.memory.unwrap_or_default();
+    let groups = || shape.groups.iter().filter(|g| g.model == *model && g.memory >= memory);
+    // of each place the devices that share it; what is not known to share anything is of no use
+    let mut replicas = 0_u32;
+    for (index, group) in groups().enumerate() {
+        let Some(at) = level(group) else { continue };
+        if groups().take(index).any(|g| level(g) == Some(at)) {
+            continue;
+        }
+        let free = groups().filter(|g| level(g) == Some(at)).fold(0_u32, |sum, g| sum.saturating_add(g.free));
+        replicas = replicas.saturating_add(times(free.into(), count.into()));
     }
-    Some(hosts.min(times(group.free.into(), count.into())))
+    Some(hosts.min(replicas))
 }
 
 type DomainOf = fn(&NodeShape) -> Option<&Label>;

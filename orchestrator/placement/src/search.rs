@@ -327,7 +327,8 @@ impl<'s, 'a> Search<'s, 'a> {
         if let Some(known) = self.packed.get(&key) {
             return *known;
         }
-        let fits = room::pack(self.problem.nodes(site), &wants(self.problem, &key.1)).is_some();
+        let (nodes, wants) = (self.problem.nodes(site), wants(self.problem, &key.1));
+        let fits = room::surely_fit(nodes, &wants) || room::pack(nodes, &wants).is_some();
         self.packed.insert(key, fits);
         fits
     }

@@ -19,7 +19,7 @@ pub use desired::{
 };
 pub use report::{
     AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, Report,
-    RouteEndState, RouteStatus, SyncReply, TrainHeard,
+    RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue,
 };
 
 /// Version of this contract; a peer with another major version is refused.
