@@ -344,10 +344,21 @@ impl<'p, 'a> Compute<'p, 'a> {
         let Some(bound) = self.bound(least, floors) else { return Some(0) };
         let held = self.longest.to_integer().saturating_add(floors.outbound.to_integer());
         let bills = self.bills.iter().map(|b| (b.meter, b.hours.to_integer(), b.price.to_integer()));
-        let until = until.filter(|_| !self.may_wait());
-        let Some(compute) = p.starts().least_of_all(bills, (floors.inbound.to_integer(), until), held) else {
-            return Some(bound);
-        };
+        let inbound = floors.inbound.to_integer();
+        let Some(mut compute) = p.starts().least_of_all(bills, (inbound, until), held) else { return Some(bound) };
+        if let (true, Some(deadline)) = (self.may_wait(), p.deadline) {
+            let last = deadline.to_integer() - held;
+            if !self.sites.iter().all(|s| p.meter(*s).daily_until(last + self.longest.to_integer())) {
+                return Some(bound);
+            }
+            // a later edge has an earlier twin that costs the same
+            let (after, last) = (inbound - 1, last.min(inbound + 24 * HOUR));
+            let edges = |s: &usize| p.meter(*s).edges(&Ratio::from_integer(after), &Ratio::from_integer(last));
+            for edge in self.sites.iter().flat_map(edges) {
+                let Some(paid) = self.paid_from(edge) else { return Some(bound) };
+                compute = Some(compute.map_or(paid, |least| least.min(paid)));
+            }
+        }
         let timeless = Carried { inbound: Ratio::from_integer(0), ..*floors };
         // compute and the time until the start are counted together
         let legs = self.bound(i128::from(self.lost), &timeless)?;

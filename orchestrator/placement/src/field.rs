@@ -64,9 +64,8 @@ impl Lines {
 }
 
 impl Field {
-    /// `totals`: replicas of each component. `limit`: bounds above it need not be told apart; `None`: a guess.
-    /// `None` comes back where some component has no stand left.
-    pub fn new(problem: &Problem, totals: &[u32], limit: Option<i64>) -> Option<Self> {
+    /// `totals`: replicas of each component. Bounds are told apart up to a guess. `None`: some component has no stand left.
+    pub fn new(problem: &Problem, totals: &[u32]) -> Option<Self> {
         let longest = longest(problem)?;
         let pricing = Pricing::new(problem);
         let parts = totals.len();
@@ -90,7 +89,27 @@ impl Field {
                 field.parent[*a.max(b)].get_or_insert(*a.min(b));
             }
         }
-        field.sweep(problem, totals, limit)?;
+        field.sweep(problem, totals, None)?;
+        Some(field)
+    }
+
+    /// The same with bounds told apart up to another limit.
+    pub fn widened(&self, problem: &Problem, totals: &[u32], limit: i64) -> Option<Self> {
+        let copy = |lines: &Lines| Lines {
+            stand: lines.stand.clone(),
+            each: lines.each.clone(),
+            inbound: lines.inbound.clone(),
+            ..Lines::default()
+        };
+        let mut field = Self {
+            parts: self.parts.iter().map(copy).collect(),
+            parent: self.parent.clone(),
+            constant: self.constant.clone(),
+            longest: self.longest,
+            staged: self.staged,
+            limit: NEVER,
+        };
+        field.sweep(problem, totals, Some(limit))?;
         Some(field)
     }
 
@@ -117,7 +136,7 @@ impl Field {
         i128::from((parts.max().unwrap_or(0) - ROUNDING) / GRAINS)
     }
 
-    /// Whole-component bounds up the tree and down again.
+    /// Whole-component bounds up the tree and down again. `limit`: bounds above it need not be told apart; `None`: a guess.
     fn sweep(&mut self, problem: &Problem, totals: &[u32], limit: Option<i64>) -> Option<()> {
         let parts = totals.len();
         let times = |each: i64, n: u32| each.saturating_mul(i64::from(n)).min(NEVER);

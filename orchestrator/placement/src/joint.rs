@@ -2,9 +2,10 @@
 
 use crate::{
     cost::Carried,
+    load::Load,
     option::{self, Choice, Look},
     problem::Span,
-    settle::{Best, Load, Settling},
+    settle::{Best, Settling},
 };
 use num_traits::{CheckedAdd, CheckedSub};
 use rhumb_model::ratio::Ratio;

@@ -334,7 +334,7 @@ impl<'a> Problem<'a> {
         if let Some(known) = self.fields.borrow().get(totals) {
             return known.clone();
         }
-        let field = Field::new(self, totals, None).map(Rc::new);
+        let field = Field::new(self, totals).map(Rc::new);
         self.fields.borrow_mut().insert(totals.to_vec(), field.clone());
         field
     }

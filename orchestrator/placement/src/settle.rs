@@ -10,8 +10,10 @@ use crate::{
     field::Value,
     joint,
     legs::{self, Leg, Served, Sites},
-    option::{Choice, Cut, Matter},
+    load::Load,
+    option::{Choice, Cut},
     problem::{Place, Problem, Span, Stream},
+    selection::{Selection, selections},
     several,
 };
 use num_traits::CheckedAdd;
@@ -221,12 +223,6 @@ pub(crate) struct Tried {
     pub shared: bool,
     /// Some come too late for a hard end.
     pub late: bool,
-}
-
-/// One choice for each leg of one span, by index.
-#[derive(Debug, Clone)]
-struct Selection {
-    picks: Vec<usize>,
 }
 
 impl Settling<'_, '_> {
@@ -451,85 +447,4 @@ impl Settling<'_, '_> {
         let legs = self.legs.iter().cloned().zip(chosen.iter().map(|c| (*c).clone())).collect();
         Solution { placed: self.placed.clone(), legs, terms, times, score }
     }
-}
-
-/// Rates held on each link, in kbit/s: while staging in, and from start to finish.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Load {
-    inbound: BTreeMap<u32, u64>,
-    /// While running, and while staging out.
-    run: BTreeMap<u32, u64>,
-    outbound: BTreeMap<u32, u64>,
-}
-
-impl Load {
-    /// `false`: some link would be overfull; nothing is added then.
-    pub fn add(&mut self, problem: &Problem, span: Span, choice: &Choice) -> bool {
-        let free = |edge: u32| problem.net.edges[edge as usize].free;
-        // what runs is still held while the results are moved out
-        let phases: Vec<&mut BTreeMap<u32, u64>> = match span {
-            Span::Inbound => vec![&mut self.inbound],
-            Span::Run => vec![&mut self.run, &mut self.outbound],
-            Span::Outbound => vec![&mut self.outbound],
-        };
-        let fits = |phase: &BTreeMap<u32, u64>| {
-            choice
-                .loads()
-                .all(|(e, kbps)| phase.get(&e).copied().unwrap_or(0).checked_add(kbps).is_some_and(|k| k <= free(e)))
-        };
-        if !phases.iter().all(|p| fits(p)) {
-            return false;
-        }
-        for phase in phases {
-            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) += kbps);
-        }
-        true
-    }
-
-    /// What a link still has for a leg of this span.
-    pub fn left(&self, problem: &Problem, span: Span, edge: u32) -> u64 {
-        let phases: &[&BTreeMap<u32, u64>] = match span {
-            Span::Inbound => &[&self.inbound],
-            Span::Run => &[&self.run, &self.outbound],
-            Span::Outbound => &[&self.outbound],
-        };
-        let most = phases.iter().filter_map(|p| p.get(&edge)).max().copied().unwrap_or(0);
-        problem.net.edges[edge as usize].free.saturating_sub(most)
-    }
-
-    pub fn remove(&mut self, span: Span, choice: &Choice) {
-        let phases: Vec<&mut BTreeMap<u32, u64>> = match span {
-            Span::Inbound => vec![&mut self.inbound],
-            Span::Run => vec![&mut self.run, &mut self.outbound],
-            Span::Outbound => vec![&mut self.outbound],
-        };
-        for phase in phases {
-            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) -= kbps);
-        }
-    }
-}
-
-/// Selections worth trying: for each time that some choice takes, the cheapest choices within it; where later may be
-/// better, with each choice of each leg in turn as the slowest.
-fn selections(options: &[Rc<[Choice]>], legs: &[usize], matter: Matter) -> Vec<Selection> {
-    if matter == Matter::None || legs.is_empty() {
-        return vec![Selection { picks: vec![0; legs.len()] }];
-    }
-    let within = |leg: usize, limit: &Ratio| options[leg].iter().position(|c| c.time <= *limit);
-    let mut found: Vec<Selection> = Vec::new();
-    for (index, leg) in legs.iter().enumerate() {
-        for (pick, choice) in options[*leg].iter().enumerate() {
-            let picks: Option<Vec<usize>> = legs
-                .iter()
-                .enumerate()
-                .map(|(i, other)| if i == index { Some(pick) } else { within(*other, &choice.time) })
-                .collect();
-            if let Some(picks) = picks {
-                found.push(Selection { picks });
-            }
-        }
-    }
-    found.sort_by(|a, b| a.picks.cmp(&b.picks));
-    found.dedup_by(|a, b| a.picks == b.picks);
-    found
 }

@@ -13,6 +13,8 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc};
 pub(crate) struct Starts {
     /// Every start lies in one of these, both ends included; `None`: any instant.
     spans: Option<Vec<(i128, i128)>>,
+    /// Every start that does not wait lies in one of these; `None`: any instant.
+    staged: Option<Vec<(i128, i128)>>,
     /// A run that ends later is no plan.
     deadline: Option<i128>,
     /// What time costs, and what it costs besides after `due`.
@@ -36,7 +38,9 @@ impl Starts {
         let late = problem.late.zip(problem.deadline);
         let late = late.map(|(late, due)| (Value::of_rate(&late), due.ceil().to_integer()));
         let value = Value::new(problem);
-        Self { spans: spans(problem), deadline, value, late, paid: RefCell::default() }
+        let staged = staged(problem);
+        let spans = staged.clone().and_then(|staged| spans(problem, staged));
+        Self { spans, staged, deadline, value, late, paid: RefCell::default() }
     }
 
     /// Grains that time costs until `start`, and lateness if all takes `length` more nanoseconds at the least.
@@ -72,7 +76,7 @@ impl Starts {
     }
 
     /// Micro-units, rounded down: what compute and the instant of the start cost together at the least, where nothing is
-    /// staged before `inbound` and all takes `length` more; with `until`, where the start is no later. `bills`: price
+    /// staged before `inbound`, all takes `length` more and nobody waits; with `until`, where the start is no later. `bills`: price
     /// windows, nanoseconds, and micro-units per hour. `None`: there is no telling. `Some(None)`: no start keeps the
     /// deadline.
     pub fn least_of_all<'m>(
@@ -81,7 +85,7 @@ impl Starts {
         (inbound, until): (i128, Option<i128>),
         length: i128,
     ) -> Option<Option<i128>> {
-        let spans = self.spans()?;
+        let spans = self.staged.as_deref()?;
         let cut: Vec<(i128, i128)> = match until {
             Some(until) => vec![(inbound, until.max(inbound))],
             None => Vec::new(),
@@ -97,7 +101,9 @@ impl Starts {
                 *sum = sum.zip(*paid).map(|(sum, paid)| sum + ((price * i128::from(paid)) >> SHIFT));
             }
         }
-        let open = spans.iter().zip(sums).filter(|((_, last), _)| *last >= inbound);
+        // all of it, and not the runs alone, has to keep the deadline
+        let in_time = |first: i128| self.deadline.is_none_or(|deadline| first.max(inbound) + length <= deadline);
+        let open = spans.iter().zip(sums).filter(|((first, last), _)| *last >= inbound && in_time(*first));
         let all = open.filter_map(|((first, _), sum)| {
             let time = self.time((*first).max(inbound), length);
             Some(sum? + i128::from(time / GRAINS))
@@ -135,7 +141,7 @@ impl Starts {
 }
 
 /// Start is the longest inbound staging: one of the times that some leg into a component can take.
-fn spans(problem: &Problem) -> Option<Vec<(i128, i128)>> {
+fn staged(problem: &Problem) -> Option<Vec<(i128, i128)>> {
     if problem.window.is_some() {
         return None;
     }
@@ -165,6 +171,13 @@ fn spans(problem: &Problem) -> Option<Vec<(i128, i128)>> {
             }
         }
     }
+    spans.sort_unstable();
+    spans.dedup();
+    Some(spans)
+}
+
+/// With the edges that the order may wait for.
+fn spans(problem: &Problem, mut spans: Vec<(i128, i128)>) -> Option<Vec<(i128, i128)>> {
     let terms = &problem.request.order.terms;
     if let (Some(deadline), None) = (problem.deadline, terms.value_per_hour) {
         // it may wait for an edge: where every day is like the one before, one of the first day's

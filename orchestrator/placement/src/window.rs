@@ -1,6 +1,9 @@
 //! Time of day: price windows integrated exactly over a run, and the openings of an order's own window.
 
+mod day;
+
 use crate::problem::HOUR;
+use day::Day;
 use jiff::Timestamp;
 use num_traits::{CheckedAdd, CheckedMul};
 use rhumb_model::{
@@ -33,45 +36,6 @@ pub(crate) struct Tariff {
     steady: Option<i128>,
     /// Any day until then.
     day: Option<Day>,
-}
-
-/// A day that is like all others: its pieces, as (from, factor, integral before) in nanoseconds, and its integral.
-#[derive(Debug, Clone)]
-struct Day {
-    pieces: Vec<(i64, i64, i64)>,
-    /// Instants within the day at which a window opens or closes.
-    edges: Vec<i64>,
-    whole: i64,
-}
-
-/// Within this many days of the base, a day's integral times their number is well within 64 bits.
-const DAYS: i64 = 4_000;
-
-const DAY_64: i64 = DAY as i64;
-
-impl Day {
-    /// The integral from the base to `at`.
-    fn sum(&self, at: i64) -> i64 {
-        let (days, within) = (at.div_euclid(DAY_64), at.rem_euclid(DAY_64));
-        let (from, factor, before) =
-            self.pieces.iter().rev().find(|(from, ..)| *from <= within).copied().unwrap_or((0, 0, 0));
-        days * self.whole + before + factor * (within - from)
-    }
-
-    /// The least integral over `length` from any start in [from, to], where these are less than a day apart.
-    fn least(&self, from: i64, to: i64, length: i64) -> i64 {
-        let run = |start: i64| self.sum(start + length) - self.sum(start);
-        let mut least = run(from).min(run(to));
-        for edge in &self.edges {
-            for first in [from, from + length] {
-                let later = (edge - first).rem_euclid(DAY_64);
-                if later < to - from {
-                    least = least.min(run(from + later));
-                }
-            }
-        }
-        least
-    }
 }
 
 /// A time of one factor, until the next piece begins; the last holds until `known`, or for ever.
@@ -153,7 +117,9 @@ impl Tariff {
         let day = self.day.as_ref()?;
         let steady = self.steady.is_none_or(|steady| until < steady);
         let (from, until) = (i64::try_from(from).ok()?, i64::try_from(until).ok()?);
-        (steady && from >= 0 && until < DAYS * DAY_64).then_some((day, from, until))
+        // no sum up to there is more than 64 bits hold
+        let narrow = i128::from(until) < (1 << 62) / self.highest.max(1);
+        (steady && narrow && from >= 0).then_some((day, from, until))
     }
 
     fn factor_at(&self, at: Timestamp) -> i128 {
@@ -454,6 +420,30 @@ mod tests {
         let t = Meter::new(&tariff, submit);
         let (least, scale) = t.least(12 * HOUR).unwrap();
         assert_eq!(Ratio::new(least, scale), hours(6, 1) + hours(2, 1));
+    }
+
+    #[test]
+    fn the_least_from_a_span_of_starts_is_that_of_its_best_start() {
+        for zone in ["Asia/Shanghai", "America/New_York"] {
+            let mut book = night("0.6");
+            book.windows[0].tz = zone.parse().unwrap();
+            // before, over and after a change of the clocks in New York
+            for submit in ["2026-07-30T13:30:00Z", "2026-10-31T13:30:00Z", "2026-11-03T07:10:00Z"] {
+                let submit = submit.parse().unwrap();
+                let tariff = RefCell::new(Tariff::new(&book.windows, submit));
+                let t = Meter::new(&tariff, submit);
+                for (from, to, length) in
+                    [(0, 90, 600), (300, 1_300, 100), (1_000, 1_010, 2_000), (20, 4_000, 777), (7, 7, 9)]
+                {
+                    let minute = HOUR / 60;
+                    let (least, scale) = t.least_from(from * minute, to * minute, length * minute).unwrap();
+                    // windows begin and end on whole minutes: so does the best start
+                    let best =
+                        (from..=to).map(|m| t.integral(&hours(m, 60), &hours(length, 60)).unwrap()).min().unwrap();
+                    assert_eq!(Ratio::new(least, scale), best, "{zone} {submit} {from} {to} {length}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,8 +4,9 @@
 use crate::{
     cost::Carried,
     joint::SLACK,
+    load::Load,
     option::{self, Choice, Look},
-    settle::{Best, Load, Settling},
+    settle::{Best, Settling},
 };
 use num_traits::CheckedAdd;
 use std::rc::Rc;
