@@ -26,6 +26,7 @@ mod counterfactual;
 pub mod decision;
 mod dice;
 mod field;
+mod gang;
 pub mod generate;
 mod index;
 mod inquest;

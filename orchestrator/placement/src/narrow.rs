@@ -4,6 +4,7 @@
 use crate::{
     bound,
     field::{Field, GRAINS, NEVER},
+    gang::{self, Gang},
     network::Direction,
     pricing::Pricing,
     problem::{Place, Problem, Stream},
@@ -55,7 +56,8 @@ const FEW: usize = 6;
 
 /// Searches among the few most promising stands, then among all that can still be as cheap as the best plan found.
 pub(crate) fn search(problem: &Problem, field: &Field, totals: &[u32], force: Option<(usize, usize)>, best: &mut Best) {
-    let mut few = FEW;
+    // stands that are few do not hold many replicas at one site
+    let mut few = if gang::suits(problem, totals) { usize::MAX } else { FEW };
     let mut wider = None;
     let mut tried: Vec<Vec<u32>> = Vec::new();
     loop {
@@ -73,7 +75,9 @@ pub(crate) fn search(problem: &Problem, field: &Field, totals: &[u32], force: Op
         let (lists, rest) = bound::shortlist(problem, field, totals, force, few, limit);
         let stands: Vec<Vec<u32>> = lists.iter().map(|l| l.iter().map(|b| b.line).collect()).collect();
         if tried != stands {
-            if let Some(mut search) = Search::new(problem, field, totals, force, lists) {
+            if let Some(gang) = Gang::new(problem, field, totals, force, &lists) {
+                gang.search(best);
+            } else if let Some(mut search) = Search::new(problem, field, totals, force, lists) {
                 search.part(0, best);
             }
             if best.nodes_left == 0 && rest {
