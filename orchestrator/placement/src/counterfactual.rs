@@ -5,6 +5,7 @@
 
 mod flow;
 mod order;
+mod stuck;
 mod terms;
 mod threshold;
 mod view;
@@ -20,6 +21,8 @@ use crate::{
 use rhumb_model::{Change, Order, ratio::Ratio};
 use std::cell::Cell;
 
+pub(crate) use stuck::Bonds;
+
 /// Changes of the order or of the federation, smallest relative change first.
 pub(crate) fn changes(inquest: &Inquest) -> Vec<Change> {
     let trial = Trial::new(inquest);
@@ -32,7 +35,10 @@ pub(crate) fn changes(inquest: &Inquest) -> Vec<Change> {
 }
 
 /// Nodes of one trial: a change that takes longer to prove is not offered.
-const NODES: u64 = 2_000;
+const NODES: u64 = 600;
+
+/// Nodes of all trials of one explanation: when they are spent, what has not been proved is not offered.
+const ALL: u64 = 10_000;
 
 /// A change that was proved.
 struct Found {
@@ -45,6 +51,7 @@ struct Found {
 pub(crate) struct Trial<'t> {
     inquest: &'t Inquest<'t, 't>,
     left: Cell<u32>,
+    nodes: Cell<u64>,
 }
 
 /// What an edit of the order touches.
@@ -62,7 +69,11 @@ enum Scope {
 
 impl<'t> Trial<'t> {
     pub fn new(inquest: &'t Inquest<'t, 't>) -> Self {
-        Self { inquest, left: Cell::new(inquest.base.policy.counterfactuals) }
+        Self { inquest, left: Cell::new(inquest.base.policy.counterfactuals), nodes: Cell::new(ALL) }
+    }
+
+    fn bonds(&self) -> &'t Bonds {
+        self.inquest.bonds()
     }
 
     fn base(&self) -> &'t Problem<'t> {
@@ -101,7 +112,12 @@ impl<'t> Trial<'t> {
     ) -> Option<T> {
         self.left.set(self.left.get().checked_sub(1)?);
         let problem = inquest::sieved(problem, reach)?;
-        let outcome = search::search(&problem, Aim { any, nodes: Some(NODES), ..Aim::default() });
+        let nodes = self.nodes.get();
+        if nodes == 0 {
+            return None;
+        }
+        let outcome = search::search(&problem, Aim { any, nodes: Some(NODES.min(nodes)), ..Aim::default() });
+        self.nodes.set(nodes.saturating_sub(outcome.opened));
         outcome.solution.as_ref().map(|s| read(&problem, s))
     }
 

@@ -19,14 +19,15 @@ use num_traits::CheckedMul;
 use rhumb_model::ratio::Ratio;
 use std::{cell::OnceCell, collections::BTreeMap};
 
-/// Sets of stands on several sites that are looked at before the search ends with the bound it has.
-const NODES: u32 = 2_000;
+/// Stands that the search over several sites looks at before it ends with the bound it has: so many for a whole budget of
+/// `BUDGET` nodes, and a part of them for less. With a plan in hand each counts for several.
+const LOOKS: u64 = 2_000_000;
+const BUDGET: u64 = 20_000;
+const KNOWN: u64 = 25;
 
-/// With a plan in hand each of them counts for so many.
-const KNOWN: u32 = 25;
-
-/// Legs for which other paths are looked for, where the cheapest ones overfill a link: each takes as long as many nodes.
-const LEGS: usize = 24;
+/// Legs for which other paths are looked for, where the cheapest ones overfill a link: so many by the points of the
+/// network, for all of which each takes a look at.
+const LEGS: usize = 24_000;
 
 /// Nodes of the search for the paths of one set.
 const PATHS: u64 = 256;
@@ -45,7 +46,8 @@ pub(crate) struct Gang<'g, 'a> {
     ways: Vec<OnceCell<Vec<Option<i64>>>>,
     /// By stand: sites that its links have room for, itself included.
     ports: Vec<OnceCell<usize>>,
-    nodes: u32,
+    /// What is left of both budgets.
+    looks: u64,
     legs: usize,
 }
 
@@ -109,12 +111,13 @@ impl<'g, 'a> Gang<'g, 'a> {
             ways: (0..stands.len()).map(|_| OnceCell::new()).collect(),
             ports: (0..stands.len()).map(|_| OnceCell::new()).collect(),
             stands,
-            nodes: NODES,
-            legs: LEGS,
+            looks: 0,
+            legs: LEGS / problem.net.points().max(1),
         })
     }
 
     pub fn search(mut self, best: &mut Best) {
+        self.looks = LOOKS * best.nodes_left.min(BUDGET) / BUDGET;
         let all: Vec<usize> = (0..self.stands.len()).collect();
         let Some(site) = self.force else {
             // what one site holds has no flows: it is soon found, and soon beats much of the rest
@@ -152,12 +155,13 @@ impl<'g, 'a> Gang<'g, 'a> {
                 return;
             }
             let Some(next) = self.with(set, at) else { continue };
-            if self.nodes == 0 {
-                best.leave(bound);
-                return;
-            }
             if self.most_sites > 1 {
-                self.nodes = self.nodes.saturating_sub(if best.solution.is_some() { KNOWN } else { 1 });
+                if self.looks == 0 {
+                    best.leave(bound);
+                    return;
+                }
+                let each = if best.solution.is_some() { KNOWN } else { 1 };
+                self.looks = self.looks.saturating_sub(each * self.stands.len() as u64);
             }
             if !best.open(bound) {
                 return;

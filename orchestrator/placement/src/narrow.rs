@@ -6,10 +6,12 @@ use crate::{
     field::{Field, GRAINS, NEVER},
     gang::{self, Gang},
     network::Direction,
+    part::Part,
     pricing::Pricing,
     problem::{Place, Problem, Stream},
     search::Search,
     settle::Best,
+    sieve,
 };
 use rhumb_model::ratio::Ratio;
 
@@ -17,6 +19,10 @@ use rhumb_model::ratio::Ratio;
 /// too much.
 pub(crate) fn hopeless(problem: &Problem) -> bool {
     if problem.parts.iter().any(|p| p.stands.is_empty()) || problem.streams.iter().any(|s| too_far(problem, s)) {
+        return true;
+    }
+    let too_long = |part: &Part, open: &Ratio| !(0..part.stands.len()).any(|stand| part.hours(stand) <= *open);
+    if sieve::longest_opening(problem).is_some_and(|open| problem.parts.iter().any(|part| too_long(part, &open))) {
         return true;
     }
     let Some(budget) = &problem.budget else { return false };

@@ -129,9 +129,8 @@ fn hosted(nodes: &[FreeNodes], wants: &[Want]) -> bool {
     let sum = |of: &dyn Fn(&NodeShape) -> u64| -> u128 {
         nodes.iter().map(|n| u128::from(of(&n.shape)) * u128::from(n.count)).sum()
     };
-    let free = |model: &ModelName| {
-        sum(&|s| s.groups.iter().filter(|g| g.model == *model).map(|g| u64::from(g.free)).sum())
-    };
+    let free =
+        |model: &ModelName| sum(&|s| s.groups.iter().filter(|g| g.model == *model).map(|g| u64::from(g.free)).sum());
     cpu <= sum(&|s| s.cpu.milli())
         && memory <= sum(&|s| s.memory.bytes())
         && devices.iter().all(|(model, n)| *n <= free(model))

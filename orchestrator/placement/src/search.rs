@@ -276,7 +276,8 @@ impl<'s, 'a> Search<'s, 'a> {
                 continue;
             }
             let most = if self.problem.parts[part].spread_site { 1 } else { room.min(left) };
-            let fewest = if self.problem.parts[part].one_site && self.last(part, at) { left } else { 1 };
+            let last = self.stands[part][at + 1..].iter().all(|b| b.site != site);
+            let fewest = if self.problem.parts[part].one_site && last { left } else { 1 };
             for n in (fewest..=most).rev() {
                 self.chosen[part].push((at, n));
                 if let Some(bound) = self.bound(part, at + 1, left - n)
@@ -298,12 +299,6 @@ impl<'s, 'a> Search<'s, 'a> {
     /// Whether the site has only one stand of the part, so that all its replicas stand there or none.
     fn single(&self, part: usize, site: usize) -> bool {
         self.stands[part].iter().filter(|b| b.site == site).count() == 1
-    }
-
-    /// Whether the part has no stand after this one at its site.
-    fn last(&self, part: usize, at: usize) -> bool {
-        let site = self.stands[part][at].site;
-        self.stands[part][at + 1..].iter().all(|b| b.site != site)
     }
 
     fn sites(&self, part: usize) -> BTreeSet<usize> {
