@@ -37,6 +37,9 @@ pub(crate) fn changes(inquest: &Inquest) -> Vec<Change> {
 /// Nodes of one trial: a change that takes longer to prove is not offered.
 const NODES: u64 = 600;
 
+/// The same within a window, where a node may look through the openings of years.
+const IN_WINDOW: u64 = 60;
+
 /// Nodes of all trials of one explanation: when they are spent, what has not been proved is not offered.
 const ALL: u64 = 10_000;
 
@@ -116,7 +119,8 @@ impl<'t> Trial<'t> {
         if nodes == 0 {
             return None;
         }
-        let outcome = search::search(&problem, Aim { any, nodes: Some(NODES.min(nodes)), ..Aim::default() });
+        let most = if problem.window.is_some() { IN_WINDOW } else { NODES };
+        let outcome = search::search(&problem, Aim { any, nodes: Some(most.min(nodes)), ..Aim::default() });
         self.nodes.set(nodes.saturating_sub(outcome.opened));
         outcome.solution.as_ref().map(|s| read(&problem, s))
     }

@@ -27,7 +27,7 @@ const KNOWN: u64 = 25;
 
 /// Legs for which other paths are looked for, where the cheapest ones overfill a link: so many by the points of the
 /// network, for all of which each takes a look at.
-const LEGS: usize = 24_000;
+const LEGS: u64 = 6_000;
 
 /// Nodes of the search for the paths of one set.
 const PATHS: u64 = 256;
@@ -48,7 +48,7 @@ pub(crate) struct Gang<'g, 'a> {
     ports: Vec<OnceCell<usize>>,
     /// What is left of both budgets.
     looks: u64,
-    legs: usize,
+    legs: u64,
 }
 
 /// The stands chosen so far.
@@ -112,12 +112,13 @@ impl<'g, 'a> Gang<'g, 'a> {
             ports: (0..stands.len()).map(|_| OnceCell::new()).collect(),
             stands,
             looks: 0,
-            legs: LEGS / problem.net.points().max(1),
+            legs: 0,
         })
     }
 
     pub fn search(mut self, best: &mut Best) {
-        self.looks = LOOKS * best.nodes_left.min(BUDGET) / BUDGET;
+        let share = |all: u64| all * best.nodes_left.min(BUDGET) / BUDGET;
+        (self.looks, self.legs) = (share(LOOKS), share(LEGS) / (self.problem.net.points() as u64).max(1));
         let all: Vec<usize> = (0..self.stands.len()).collect();
         let Some(site) = self.force else {
             // what one site holds has no flows: it is soon found, and soon beats much of the rest
@@ -240,7 +241,7 @@ impl<'g, 'a> Gang<'g, 'a> {
             let placed = vec![placed];
             let shared = several && self.overfills(&placed);
             if shared {
-                let legs = set.sites.len() * (set.sites.len() - 1);
+                let legs = (set.sites.len() * (set.sites.len() - 1)) as u64;
                 if self.legs < legs {
                     best.leave(bound);
                     return;
