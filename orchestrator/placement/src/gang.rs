@@ -88,7 +88,9 @@ impl<'g, 'a> Gang<'g, 'a> {
             return None;
         }
         let mut by_site: BTreeMap<usize, Vec<&Bounded>> = BTreeMap::new();
-        list.iter().for_each(|b| by_site.entry(b.site).or_default().push(b));
+        for b in list {
+            by_site.entry(b.site).or_default().push(b);
+        }
         for (site, here) in by_site.iter().filter(|(_, here)| here.len() > 1) {
             // models that share nodes, or cost the same, are no stands of their own
             let models: Vec<_> = here.iter().filter_map(|b| part.stands[b.stand].model).collect();

@@ -63,7 +63,8 @@ const FEW: usize = 6;
 /// Searches among the few most promising stands, then among all that can still be as cheap as the best plan found.
 pub(crate) fn search(problem: &Problem, field: &Field, totals: &[u32], force: Option<(usize, usize)>, best: &mut Best) {
     // stands that are few do not hold many replicas at one site
-    let mut few = if gang::suits(problem, totals) { usize::MAX } else { FEW };
+    let mut alone = gang::suits(problem, totals);
+    let mut few = if alone { usize::MAX } else { FEW };
     let mut wider = None;
     let mut tried: Vec<Vec<u32>> = Vec::new();
     loop {
@@ -81,8 +82,12 @@ pub(crate) fn search(problem: &Problem, field: &Field, totals: &[u32], force: Op
         let (lists, rest) = bound::shortlist(problem, field, totals, force, few, limit);
         let stands: Vec<Vec<u32>> = lists.iter().map(|l| l.iter().map(|b| b.line).collect()).collect();
         if tried != stands {
-            if let Some(gang) = Gang::new(problem, field, totals, force, &lists) {
+            let gang = if alone { Gang::new(problem, field, totals, force, &lists) } else { None };
+            if let Some(gang) = gang {
                 gang.search(best);
+            } else if alone {
+                (alone, few) = (false, FEW);
+                continue;
             } else if let Some(mut search) = Search::new(problem, field, totals, force, lists) {
                 search.part(0, best);
             }

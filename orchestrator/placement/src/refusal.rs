@@ -80,17 +80,18 @@ impl<'a> Question<'_, 'a> {
     fn ask<T>(&self, relax: Relax, read: impl FnOnce(&Problem, &Solution) -> T) -> Option<T> {
         let problem = self.inquest.relaxed(relax)?;
         let any = self.force.is_some();
-        let outcome = search::search(&problem, Aim { force: self.force, any, nodes: self.nodes(), ..Aim::default() });
+        let outcome =
+            search::search(&problem, Aim { force: self.force, any, nodes: Some(self.nodes()), ..Aim::default() });
         outcome.solution.as_ref().map(|solution| read(&problem, solution))
     }
 
-    fn nodes(&self) -> Option<u64> {
-        Some(if self.force.is_some() { FORCED } else { NODES })
+    fn nodes(&self) -> u64 {
+        if self.force.is_some() { FORCED } else { NODES }
     }
 
     fn feasible(&self, relax: Relax) -> bool {
         let Some(problem) = self.inquest.relaxed(relax) else { return false };
-        let aim = Aim { force: self.force, any: true, nodes: self.nodes(), ..Aim::default() };
+        let aim = Aim { force: self.force, any: true, nodes: Some(self.nodes()), ..Aim::default() };
         search::search(&problem, aim).solution.is_some()
     }
 }
