@@ -2,6 +2,9 @@
 //!
 //! A threshold is guessed from the sieve's tables (the quickest path of the nearest site, the widest link of the best)
 //! and proved by one placement; only where flows or components get into each other's way is it halved for.
+//!
+//! No change is tried while something that it has no part in holds a component back by itself. The trials of one
+//! explanation share a budget of nodes: what is not proved when it is spent, or takes long by itself, is left out.
 
 mod flow;
 mod order;

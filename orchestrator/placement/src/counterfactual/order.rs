@@ -18,7 +18,8 @@ pub(super) fn changes(trial: &Trial, all: &mut Vec<Found>) {
         need(trial, index, all);
         place(trial, index, all);
     }
-    for index in (0..trial.order().flows.len()).filter(|index| !bonds.beside_flow(*index)) {
+    let flows = &trial.order().flows;
+    for index in (0..flows.len()).filter(|index| !bonds.beside_flow(*index, flows[*index].demand.is_some())) {
         flow::changes(trial, index, all);
     }
     sites(trial, all);

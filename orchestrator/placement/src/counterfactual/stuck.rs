@@ -54,9 +54,10 @@ impl Bonds {
         self.0.iter().enumerate().any(|(i, s)| if i == component { s.rules } else { s.at_all() })
     }
 
-    /// Whether something holds that a flow has no part in.
-    pub fn beside_flow(&self, flow: usize) -> bool {
-        self.0.iter().any(|s| s.beside_flows() || s.flows.iter().any(|f| *f != flow))
+    /// Whether something holds that a flow has no part in; its demand says how many replicas there are to pay for.
+    pub fn beside_flow(&self, flow: usize, demand: bool) -> bool {
+        let beside = |s: &Stuck| Stuck { money: s.money && !demand, ..s.clone() }.beside_flows();
+        self.0.iter().any(|s| beside(s) || s.flows.iter().any(|f| *f != flow))
     }
 
     /// The same for all flows together, and for links.
@@ -129,4 +130,81 @@ fn failing(base: &Problem, inquest: &Inquest, part: usize, sites: &[usize]) -> V
         }
     }
     flows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Policy, Request, decide,
+        generate::{self, Size},
+        network::Network,
+        problem::Relax,
+    };
+    use rhumb_federation::View;
+    use rhumb_model::{
+        Latency, Order,
+        order::{Need, Replicas},
+    };
+
+    /// Takes away, one or two at a time, what orders need to fit.
+    fn spoil(order: &mut Order, how: u64) {
+        for kind in [how % 6, how / 6 % 6] {
+            match kind {
+                0 => order.terms.budget = "1 CNY".parse().ok(),
+                1 => order.terms.deadline = "2026-12-01T03:47:00Z".parse().ok(),
+                2 => order.flows.iter_mut().for_each(|f| f.max_latency = Some(Latency::from_micros(3))),
+                3 => order.constraints.labels = ["nobody-has-it".parse().unwrap()].into(),
+                4 => order.components[0].need.memory = "900TiB".parse().unwrap(),
+                _ => {}
+            }
+        }
+        if order.terms.deadline.is_some() {
+            order.terms.late_per_hour = None;
+        }
+    }
+
+    #[test]
+    fn what_is_not_tried_would_not_have_helped() {
+        let view = View::from_file(&generate::federation(Size::of(10), 3)).unwrap();
+        let net = Network::new(&view);
+        let policy = Policy::default();
+        let submit = "2026-12-01T03:17:00Z".parse().unwrap();
+        let fits = |order: &Order| decide(&view, &Request::new(order, submit), &policy).outcome.is_ok();
+        let mut skipped = [0_u32; 5];
+        for (how, mut order) in (0..).zip(generate::orders(10, 72, 4)) {
+            spoil(&mut order, how);
+            let problem = Problem::new(&view, &net, Request::new(&order, submit), &policy, Relax::default()).unwrap();
+            let inquest = Inquest::new(&problem);
+            let bonds = inquest.bonds();
+            assert!(!bonds.any() || !fits(&order));
+            for index in (0..order.components.len()).filter(|i| bonds.beside(*i)) {
+                let mut eased = order.clone();
+                let component = &mut eased.components[index];
+                component.replicas = Replicas { min: 1, max: 1 };
+                component.need = Need { accelerators: None, cpu: "1".parse().unwrap(), ..component.need.clone() };
+                component.need.memory = "1MiB".parse().unwrap();
+                component.place = rhumb_model::order::Place::default();
+                skipped[0] += 1;
+                assert!(!fits(&eased), "{order:?}");
+            }
+            let held = |f: &usize| bonds.beside_flow(*f, order.flows[*f].demand.is_some());
+            for index in (0..order.flows.len()).filter(held) {
+                let mut eased = order.clone();
+                eased.flows.remove(index);
+                skipped[1] += 1;
+                assert!(!fits(&eased), "{order:?}");
+            }
+            let mut eased = |held: bool, at: usize, ease: fn(&mut Order)| {
+                let mut eased = order.clone();
+                ease(&mut eased);
+                skipped[at] += u32::from(held);
+                assert!(!held || !fits(&eased), "{order:?}");
+            };
+            eased(bonds.beside_flows(), 2, |o| o.flows.retain(|f| f.demand.is_some()));
+            eased(bonds.beside_deadline(), 3, |o| o.terms.deadline = None);
+            eased(bonds.beside_budget(), 4, |o| o.terms.budget = None);
+        }
+        assert!(skipped.iter().all(|n| *n > 5), "{skipped:?}");
+    }
 }
