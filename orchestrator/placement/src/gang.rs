@@ -21,7 +21,7 @@ use std::{cell::OnceCell, collections::BTreeMap};
 
 /// Stands that the search over several sites looks at before it ends with the bound it has: so many for a whole budget of
 /// `BUDGET` nodes, and a part of them for less. With a plan in hand each counts for several.
-const LOOKS: u64 = 2_000_000;
+const LOOKS: u64 = 400_000;
 const BUDGET: u64 = 20_000;
 const KNOWN: u64 = 25;
 

@@ -182,8 +182,7 @@ mod tests {
                 let mut eased = order.clone();
                 let component = &mut eased.components[index];
                 component.replicas = Replicas { min: 1, max: 1 };
-                component.need = Need { accelerators: None, cpu: "1".parse().unwrap(), ..component.need.clone() };
-                component.need.memory = "1MiB".parse().unwrap();
+                component.need = Need::default();
                 component.place = rhumb_model::order::Place::default();
                 skipped[0] += 1;
                 assert!(!fits(&eased), "{order:?}");
