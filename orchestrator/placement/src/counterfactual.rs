@@ -40,8 +40,8 @@ pub(crate) fn changes(inquest: &Inquest) -> Vec<Change> {
 /// Nodes of one trial: a change that takes longer to prove is not offered.
 const NODES: u64 = 600;
 
-/// The same within a window, where a node may look through the openings of years.
-const IN_WINDOW: u64 = 60;
+/// The same within a window: many placements have to be settled before it is known that none keeps it.
+const IN_WINDOW: u64 = 2_000;
 
 /// Nodes of all trials of one explanation: when they are spent, what has not been proved is not offered.
 const ALL: u64 = 10_000;

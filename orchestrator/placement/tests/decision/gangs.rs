@@ -1,4 +1,4 @@
-//! Many replicas of one component: at one site, in one domain, and over several sites that are joined by a flow.
+//! Many replicas of one component: at one site, and over several sites that are joined by a flow.
 
 use crate::{
     wide::agree,
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 fn gangs() -> impl Strategy<Value = (Value, Value)> {
     let site = (prop::collection::vec((1_u32..4, 1_u64..30), 1..3), 0_u8..2);
     let links = prop::collection::vec((1_u64..6, 1_u64..9, 0_u64..5), 3);
-    let gang = (2_u32..7, 0_usize..5, 1_u64..3, prop::option::of(1_u64..9), any::<bool>());
-    (prop::collection::vec(site, 3), links, gang).prop_map(|(sites, links, (replicas, joined, rate, near, most))| {
+    let gang = (2_u32..7, 1_u64..3, prop::option::of(1_u64..9), any::<bool>());
+    (prop::collection::vec(site, 3), links, gang).prop_map(|(sites, links, (replicas, rate, near, most))| {
         let sites: Vec<Value> = sites
             .iter()
             .enumerate()
@@ -24,8 +24,7 @@ fn gangs() -> impl Strategy<Value = (Value, Value)> {
                     .iter()
                     .enumerate()
                     .map(|(p, (count, _))| {
-                        json!({"count": count, "accelerators": {"model": model(p), "count": 2}, "cpu": 4, "memory": "8GiB",
-                            "rack": format!("r{}", count % 2)})
+                        json!({"count": count, "accelerators": {"model": model(p), "count": 2}, "cpu": 4, "memory": "8GiB"})
                     })
                     .collect();
                 let mut prices = json!({"cpu": "0.5 CNY"});
@@ -47,13 +46,12 @@ fn gangs() -> impl Strategy<Value = (Value, Value)> {
             .collect();
         let file = json!({"currency": "CNY", "devices": {"H100": {"memory": "80GiB", "fp16": 1.0}, "A100": {"memory": "40GiB", "fp16": 0.5}},
             "sites": sites, "links": links});
-        let joined = ["node", "site", "rack", "node", "node"][joined];
         let mut flow = json!({"from": "g", "to": "g", "rate": format!("{rate}Mbps")});
         if let Some(near) = near {
             flow["max_latency"] = json!(format!("{near}ms"));
         }
         let mut order = json!({"name": "gang", "class": "training", "components": [{"name": "g", "replicas": replicas, "gang": true,
-            "need": {"accelerators": {"count": 1, "interconnect": joined}, "cpu": 1, "memory": "1GiB"},
+            "need": {"accelerators": {"count": 1, "interconnect": "node"}, "cpu": 1, "memory": "1GiB"},
             "work": {"hours": 2, "reference": "H100"}}], "flows": [flow]});
         if most {
             order["constraints"] = json!({"max_sites": 2});
