@@ -1,35 +1,53 @@
 //! The reflector: one socket and one thread that answers on it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
-use rhumb_probe_session::{Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts};
+use rhumb_probe_session::{Incoming, IpNet, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts, TrainCount};
+use tokio::net::TcpListener;
 
 use crate::ProbeError;
-use crate::socket::{Clock, MOST_PACKET_BYTES, bind, resolve, wall};
+use crate::bandwidth_tcp::serve_tcp;
+use crate::clock::{Clock, wake_on_time, wall};
+use crate::socket::{Mailbox, bind, resolve, send_back};
+use crate::trains::Trains;
 
 const SOCKET: Token = Token(0);
 const STOP: Token = Token(1);
 /// Packets answered before a stop is looked for.
 const TURN: usize = 64;
+/// How often a watcher is told.
+const WATCH: Duration = Duration::from_secs(1);
 
 /// Answers probes until dropped.
 #[derive(Debug)]
 pub struct Reflector {
     address: SocketAddr,
     sessions: Arc<Mutex<Sessions>>,
+    trains: Arc<Trains>,
+    clock: Clock,
     stop: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Reflector {
-    /// Listens on `address` and answers.
+    /// Listens on `address` and answers. With a key, packet trains of whoever has it are heard too.
     pub fn bind(address: SocketAddr, config: ReflectorConfig) -> Result<Self, ProbeError> {
+        Self::bind_for(address, config, [])
+    }
+
+    /// As `bind`; without a key, trains of `peers` are heard.
+    pub fn bind_for(
+        address: SocketAddr,
+        config: ReflectorConfig,
+        peers: impl IntoIterator<Item = IpAddr>,
+    ) -> Result<Self, ProbeError> {
+        let trains = Arc::new(Trains::of(config.mode.clone(), peers));
         let bound = |source| ProbeError::Bind { address, source };
         let mut socket = bind(address).map_err(bound)?;
         let bound_address = socket.local_addr().map_err(bound)?;
@@ -39,11 +57,13 @@ impl Reflector {
         let stop = Waker::new(poll.registry(), STOP).map_err(started)?;
         let sessions = Arc::new(Mutex::new(Sessions::new(config)));
         let served = Arc::clone(&sessions);
+        let heard = Arc::clone(&trains);
+        let clock = Clock::new();
         let thread = std::thread::Builder::new()
             .name("probe-reflect".into())
-            .spawn(move || serve(poll, &socket, &served))
+            .spawn(move || serve(poll, &socket, &served, &heard, clock))
             .map_err(started)?;
-        Ok(Self { address: bound_address, sessions, stop, thread: Some(thread) })
+        Ok(Self { address: bound_address, sessions, trains, clock, stop, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -51,9 +71,29 @@ impl Reflector {
         self.address
     }
 
+    /// Hears packet trains of these addresses from now on, and of no others.
+    pub fn know(&self, peers: impl IntoIterator<Item = IpAddr>) {
+        self.trains.know(peers);
+    }
+
+    /// Nanoseconds since a moment on the clock of `trains`.
+    pub fn since_ns(&self, at_ns: u64) -> u64 {
+        self.clock.monotonic_ns().saturating_sub(at_ns)
+    }
+
+    /// What came of packet trains over each link.
+    pub fn trains(&self) -> Vec<TrainCount> {
+        self.trains.counts()
+    }
+
     /// What it did with the packets so far.
     pub fn counts(&self) -> ReflectorCounts {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).counts()
+    }
+
+    /// Answers these networks from now on; none named means all.
+    pub fn serve(&self, sources: Vec<IpNet>) {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).serve(sources);
     }
 }
 
@@ -71,23 +111,52 @@ impl Drop for Reflector {
     }
 }
 
-/// Answers probes on `listen` (HOST:PORT) until `until` is done; `ready` is told the address first.
+/// Answers probes on `listen` (HOST:PORT) until `until` is done; `ready` is told the address first. Trains, and runs of TCP at
+/// the same port, are taken of whoever has the key, or without one of `peers`.
 pub async fn reflect(
     listen: &str,
     mode: Mode,
+    peers: Vec<IpAddr>,
     ready: impl FnOnce(SocketAddr),
     until: impl Future<Output = ()>,
 ) -> Result<ReflectorCounts, ProbeError> {
+    let config = ReflectorConfig { mode, ..ReflectorConfig::default() };
+    reflect_with(listen, config, peers, ready, |_| {}, until).await
+}
+
+/// The same with all its settings; `watch` is told the counts once a second.
+pub async fn reflect_with(
+    listen: &str,
+    config: ReflectorConfig,
+    peers: Vec<IpAddr>,
+    ready: impl FnOnce(SocketAddr),
+    mut watch: impl FnMut(ReflectorCounts),
+    until: impl Future<Output = ()>,
+) -> Result<ReflectorCounts, ProbeError> {
     let address = resolve(listen).await?;
-    let reflector = Reflector::bind(address, ReflectorConfig { mode, ..ReflectorConfig::default() })?;
+    let mode = config.mode.clone();
+    let reflector = Reflector::bind_for(address, config, peers.iter().copied())?;
+    let bound = |source| ProbeError::Bind { address, source };
+    let listener = TcpListener::bind(reflector.address()).await.map_err(bound)?;
     ready(reflector.address());
-    until.await;
+    let watching = async {
+        loop {
+            tokio::time::sleep(WATCH).await;
+            watch(reflector.counts());
+        }
+    };
+    tokio::select! {
+        () = until => {}
+        () = watching => {}
+        () = serve_tcp(listener, mode, peers) => {}
+    }
     Ok(reflector.counts())
 }
 
-fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>) {
-    let clock = Clock::new();
+fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>, trains: &Trains, clock: Clock) {
+    wake_on_time();
     let mut events = Events::with_capacity(8);
+    let mut mailbox = Mailbox::new();
     let mut ready = false;
     loop {
         match poll.poll(&mut events, ready.then_some(Duration::ZERO)) {
@@ -101,29 +170,44 @@ fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>) {
         if events.iter().any(|event| event.token() == STOP) {
             return;
         }
-        ready = answer_some(socket, sessions, clock);
+        ready = answer_some(socket, sessions, trains, clock, &mut mailbox);
     }
 }
 
 /// Answers up to a turn's packets; whether there may be more.
-fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock) -> bool {
-    let mut buffer = [0; MOST_PACKET_BYTES];
+fn answer_some(
+    socket: &UdpSocket,
+    sessions: &Mutex<Sessions>,
+    trains: &Trains,
+    clock: Clock,
+    mailbox: &mut Mailbox,
+) -> bool {
     for _ in 0..TURN {
-        let (length, source) = match socket.recv_from(&mut buffer) {
-            Ok(received) => received,
+        let packet = match mailbox.receive(socket, clock) {
+            Ok(packet) => packet,
             // what a closed port said of an answer is no end; an empty socket is
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => continue,
         };
-        let received = clock.now();
+        let octets = &mailbox.octets[..packet.bytes];
+        if trains.took(socket, packet.source, octets, packet.at.monotonic_ns) {
+            continue;
+        }
+        let incoming = Incoming {
+            source: packet.source,
+            received: packet.at,
+            ttl: packet.ttl,
+            dscp: packet.dscp.unwrap_or(0),
+            ecn: packet.ecn,
+        };
         let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = sessions.reflect(source, &buffer[..length], received, wall);
+        let answer = sessions.answer(&incoming, octets, wall);
         drop(sessions);
         // refusals are counted, and a lost answer is for the sender to find
         if let Ok(answer) = answer
-            && let Err(error) = socket.send_to(&answer, source)
+            && let Err(error) = send_back(socket, &answer.octets, packet.source, answer.dscp, packet.came_to)
         {
-            tracing::trace!(%source, %error, "answer not sent");
+            tracing::trace!(source = %packet.source, %error, "answer not sent");
         }
     }
     true

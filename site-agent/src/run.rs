@@ -13,10 +13,11 @@ use crate::{
     probe::{self, Roster},
     runtime::ProcessRuntime,
     store::DatasetStore,
+    trains::{self, Trains},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rhumb_probe::{Prober, ProberConfig, Reflector, ReflectorConfig};
-use rhumb_wire::{Report, SyncReply};
+use rhumb_wire::{NodeReport, Report, SyncReply};
 use serde::Serialize;
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -29,7 +30,7 @@ use std::{
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::oneshot,
+    sync::{oneshot, watch},
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };
@@ -51,7 +52,9 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     config.check()?;
     let client =
         Client::new(&config.orchestrator, &config.secret()?, &config.sync, config.limits.reply.bytes() as usize)?;
-    let nodes = device::inventory(config.devices.as_ref())?;
+    let devices = config.devices.clone();
+    let looked = spawn_blocking(move || device::inventory(devices.as_ref())).await.map_err(|_| AgentError::Panic)??;
+    let device::Inventory { nodes, changes } = looked;
     let data_dir = prepare(&config.data_dir)?;
     let _lock = lock(&data_dir)?;
     let store = Arc::new(open_store(&config, data_dir.clone()).await?);
@@ -71,6 +74,7 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     write_ports(&data_dir, ports)?;
     let runtime = ProcessRuntime::new(runs(&data_dir), config.supervisor.as_deref(), config.limits.log.bytes());
     let carrier: Arc<dyn Carrier> = overlay.clone();
+    let trains = Trains::start(&data_dir, random.random())?;
     let foundation = Foundation {
         point: config.point.clone(),
         data_dir,
@@ -87,12 +91,15 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
         agent: Some(agent),
         client,
         prober,
+        reflector,
+        trains,
         roster: Roster::default(),
         ports,
         sync: config.sync,
         boot_id: Uuid::now_v7(),
         seq: 0,
         inventory: Inventory::Send,
+        devices: changes,
         told: Visible::default(),
         sent: Instant::now(),
         next: Instant::now(),
@@ -133,6 +140,18 @@ pub async fn shutdown_asked(parent: bool) -> io::Result<()> {
     }
 }
 
+/// What the nodes have, once that changes.
+async fn changed(devices: &mut Option<watch::Receiver<Vec<NodeReport>>>) -> Vec<NodeReport> {
+    if let Some(changes) = devices {
+        if changes.changed().await.is_ok() {
+            return changes.borrow_and_update().clone();
+        }
+        // nobody looks any more
+        *devices = None;
+    }
+    std::future::pending().await
+}
+
 type Answer = (BootTime, Result<SyncReply, SyncError>);
 type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
@@ -141,12 +160,16 @@ struct Driver {
     agent: Option<Agent<ProcessRuntime>>,
     client: Client,
     prober: Prober,
+    reflector: Reflector,
+    trains: Trains,
     roster: Roster,
     ports: Listen,
     sync: SyncConfig,
     boot_id: Uuid,
     seq: u64,
     inventory: Inventory,
+    /// What the nodes have, whenever that changes.
+    devices: Option<watch::Receiver<Vec<NodeReport>>>,
     /// What the last report said.
     told: Visible,
     /// When it was sent.
@@ -183,6 +206,13 @@ impl Driver {
                     let wait_ms = self.wait_ms();
                     call = Some(self.call(wait_ms));
                 }
+                nodes = changed(&mut self.devices) => {
+                    self.agent().renew(nodes);
+                    self.inventory = Inventory::Send;
+                    // the call on its way says what there was
+                    call = None;
+                    self.hurry();
+                }
                 _ = tick.tick() => {
                     self.step().await?;
                     // what is new is told at once; the call that waits is given up, it had said all it had to say
@@ -217,7 +247,8 @@ impl Driver {
         });
         let agent = self.agent.insert(agent.await.map_err(|_| AgentError::Panic)?);
         if let Some(desired) = agent.desired().cloned() {
-            self.roster.follow(&self.prober, &desired.probes).await;
+            self.roster.follow(&self.prober, &self.reflector, &desired).await;
+            self.trains.follow(&desired, |link| self.roster.address(link));
         }
         Ok(())
     }
@@ -251,7 +282,8 @@ impl Driver {
     /// A report of this moment, on its way.
     fn call(&mut self, wait_ms: u64) -> Call {
         self.seq += 1;
-        let links = probe::figures(&self.prober);
+        let links = probe::figures(&self.prober, |link| self.trains.figure(link));
+        let (pairs, trains) = (probe::pairs(&self.prober), trains::heard(&self.reflector));
         let envelope = Envelope {
             boot_id: self.boot_id,
             seq: self.seq,
@@ -260,6 +292,8 @@ impl Driver {
             overlay_port: self.ports.overlay.port(),
             inventory: self.inventory,
             links,
+            pairs,
+            trains,
         };
         let agent = self.agent();
         let (visible, report): (Visible, Report) = (agent.visible(), agent.report(envelope));

@@ -200,10 +200,14 @@ pub(crate) fn between(
     if from == to {
         return Some(0);
     }
-    let (start, end) = (problem.site_point(from), problem.site_point(to));
+    // the tree is rooted where the component stands that is placed first: it serves all sites of the other
+    let (mut root, mut end, mut walk) = (problem.site_point(from), problem.site_point(to), Direction::Against);
+    if stream.onto_earlier() {
+        (root, end, walk) = (end, root, Direction::Along);
+    }
     let kbps = stream.kbps.map_or(0, |k| k / divide.max(1));
-    let ask = problem.ask(stream, kbps, Direction::Against)?;
-    let tree = problem.tree(stream, &ask, &[start]);
+    let ask = problem.ask(stream, kbps, walk)?;
+    let tree = problem.tree(stream, &ask, &[root]);
     let (units, _) = tree.cheapest(problem.net, &ask, end)?;
     if !quick_enough(problem, stream, &tree, &ask, end) {
         return None;

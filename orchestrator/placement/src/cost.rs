@@ -1,6 +1,7 @@
 //! The cost of a placement whose legs are chosen: exact terms, each rounded once, and when it starts and ends.
 
 use crate::{
+    field::{GRAINS, Value},
     lost,
     option::{Choice, Matter},
     problem::{HOUR, Problem, Span},
@@ -136,6 +137,41 @@ impl<'p, 'a> Compute<'p, 'a> {
         p.deadline.is_some() && !valued && p.window.is_none() && !self.flat
     }
 
+    /// Of choices of the only leg that stages in, cheapest first: which may give a cheaper plan than those before them.
+    /// A slower one only adds its own instant to the starts, of no use where an earlier start pays less.
+    pub fn worth_waiting(&self, choices: &[Choice]) -> Vec<bool> {
+        let all = vec![true; choices.len()];
+        let Some(quickest) = choices.iter().map(|c| c.time).min().filter(|_| self.may_wait()) else { return all };
+        let slowest = choices.iter().map(|c| c.time).max().unwrap_or(quickest);
+        let mut edges: Vec<i128> =
+            self.sites.iter().flat_map(|s| self.problem.meter(*s).edges(&quickest, &slowest)).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let edges: Vec<(i128, i128)> =
+            edges.into_iter().take(EDGES).filter_map(|e| Some((e, self.paid_from(e)?))).collect();
+        // what whole numbers leave out of the price of an hour
+        let margin = self.bills.iter().map(|b| 4 + 2 * (b.hours.to_integer() / HOUR + 1)).sum::<i128>();
+        let mut first: Option<(i128, i128)> = None;
+        let of = |choice: &Choice| {
+            let time = choice.time.ceil().to_integer();
+            let Some(paid) = self.paid_from(time) else { return true };
+            let sooner = first.filter(|(start, _)| *start < time);
+            let cheaper = sooner.is_some_and(|(start, known)| {
+                let waits = edges.iter().filter(|(e, _)| (start + 1..time).contains(e)).map(|(_, paid)| *paid);
+                waits.chain([known]).any(|other| other + margin < paid)
+            });
+            if first.is_none_or(|(start, _)| time < start) {
+                first = Some((time, paid));
+            }
+            !cheaper
+        };
+        choices.iter().map(of).collect()
+    }
+
+    fn paid_from(&self, start: i128) -> Option<i128> {
+        self.quick(&Ratio::from_integer(start))
+    }
+
     /// The cheapest start that `carried` allows, the earliest of equals. `None`: no start meets the terms.
     pub fn best(&self, carried: &Carried) -> Option<(Terms, Times)> {
         let p = self.problem;
@@ -249,7 +285,8 @@ impl<'p, 'a> Compute<'p, 'a> {
 
     /// `bound_at` in parts whose sum is never above it, where legs of `held` run: what is the same for all other legs.
     pub fn at_base(&self, least: i128, held: &Ratio) -> i128 {
-        least.saturating_add(timed(held, &self.longest)).saturating_add(timed(&self.problem.value, &self.longest))
+        let value = self.problem.starts().value();
+        least.saturating_add(timed(held, &self.longest)).saturating_add(paid(value, &self.longest))
     }
 
     /// What a choice of legs that stage in adds to the base.
@@ -258,13 +295,13 @@ impl<'p, 'a> Compute<'p, 'a> {
     }
 
     /// What a choice of legs that move results out adds.
-    pub fn moving_out(&self, legs: &Carried, held: &Ratio) -> i128 {
-        self.moved(legs, &legs.outbound).saturating_add(timed(held, &legs.outbound))
+    pub fn moving_out(&self, legs: &Carried, held: Value) -> i128 {
+        self.moved(legs, &legs.outbound).saturating_add(paid(held, &legs.outbound))
     }
 
     fn moved(&self, legs: &Carried, time: &Ratio) -> i128 {
         let sums = legs.path.floor().to_integer().saturating_add(legs.transfer.floor().to_integer());
-        sums.saturating_add(timed(&self.problem.value, time))
+        sums.saturating_add(paid(self.problem.starts().value(), time))
     }
 
     /// The total of any plan whose path and transfer cost no less than these, each for itself, and that starts no sooner;
@@ -300,6 +337,61 @@ impl<'p, 'a> Compute<'p, 'a> {
         })
     }
 
+    /// No plan whose legs cost and take at least so much costs less, start by start. `None`: it would cost more than any.
+    /// `until`: what is staged is staged by then, in nanoseconds.
+    pub fn bound_of_all(&self, least: i128, floors: &Carried, until: Option<i128>) -> Option<i128> {
+        let p = self.problem;
+        let Some(bound) = self.bound(least, floors) else { return Some(0) };
+        let held = self.longest.to_integer().saturating_add(floors.outbound.to_integer());
+        let bills = self.bills.iter().map(|b| (b.meter, b.hours.to_integer(), b.price.to_integer()));
+        let inbound = floors.inbound.to_integer();
+        let Some(mut compute) = p.starts().least_of_all(bills, (inbound, until), held) else { return Some(bound) };
+        if let (true, Some(deadline)) = (self.may_wait(), p.deadline) {
+            let last = deadline.to_integer() - held;
+            if !self.sites.iter().all(|s| p.meter(*s).daily_until(last + self.longest.to_integer())) {
+                return Some(bound);
+            }
+            // a later edge has an earlier twin that costs the same
+            let (after, last) = (inbound - 1, last.min(inbound + 24 * HOUR));
+            let edges = |s: &usize| p.meter(*s).edges(&Ratio::from_integer(after), &Ratio::from_integer(last));
+            for edge in self.sites.iter().flat_map(edges) {
+                let Some(paid) = self.paid_from(edge) else { return Some(bound) };
+                compute = Some(compute.map_or(paid, |least| least.min(paid)));
+            }
+        }
+        let timeless = Carried { inbound: Ratio::from_integer(0), ..*floors };
+        // compute and the time until the start are counted together
+        let legs = self.bound(i128::from(self.lost), &timeless)?;
+        Some(bound.max(compute?.saturating_add(legs)))
+    }
+
+    /// Whether legs that take at least so long keep no hard deadline.
+    pub fn too_late(&self, carried: &Carried) -> bool {
+        let (Some(deadline), None) = (self.problem.deadline, self.problem.late) else { return false };
+        let both = carried.inbound.checked_add(&carried.outbound);
+        both.and_then(|both| both.checked_add(&self.longest)).is_some_and(|all| all > deadline)
+    }
+
+    /// How long a leg of this span may take, in nanoseconds, where all legs take at least what `floors` says and the plan
+    /// may cost `extra` micro-units more than with these. `None`: there is no telling.
+    pub fn latest(&self, span: Span, floors: &Carried, extra: Option<i128>) -> Option<Ratio> {
+        let p = self.problem;
+        let (own, other) = match span {
+            Span::Run => return None,
+            Span::Inbound => (floors.inbound, floors.outbound),
+            Span::Outbound => (floors.outbound, floors.inbound),
+        };
+        let end = p.deadline.filter(|_| p.late.is_none());
+        let end = end.and_then(|end| end.checked_sub(&self.longest)?.checked_sub(&other));
+        let paid = if span == Span::Outbound { p.value.checked_add(&floors.held)? } else { p.value };
+        let dear = extra.filter(|_| paid > Ratio::from_integer(0)).and_then(|extra| {
+            // rounded up, so that what remains to be reckoned with stays small
+            let more = Ratio::from_integer(extra).checked_div(&paid)?.ceil();
+            own.checked_add(&more)
+        });
+        [end, dear].into_iter().flatten().min()
+    }
+
     /// No plan with these legs and at least these transfer times costs less.
     pub fn bound(&self, least: i128, carried: &Carried) -> Option<i128> {
         let p = self.problem;
@@ -308,6 +400,11 @@ impl<'p, 'a> Compute<'p, 'a> {
         let time = p.value.checked_mul(&held.checked_add(&carried.inbound)?)?;
         least.checked_add(path.floor().to_integer() + carried.transfer.floor().to_integer() + time.floor().to_integer())
     }
+}
+
+/// Micro-units that a value of time comes to, rounded down.
+fn paid(value: Value, time: &Ratio) -> i128 {
+    i128::from(value.of(time.to_integer()) / GRAINS)
 }
 
 /// Micro-units that a rate comes to, rounded down; out of range it counts as nothing.

@@ -64,9 +64,8 @@ impl Lines {
 }
 
 impl Field {
-    /// `totals`: replicas of each component. `limit`: bounds above it need not be told apart; `None`: a guess.
-    /// `None` comes back where some component has no stand left.
-    pub fn new(problem: &Problem, totals: &[u32], limit: Option<i64>) -> Option<Self> {
+    /// `totals`: replicas of each component. Bounds are told apart up to a guess. `None`: some component has no stand left.
+    pub fn new(problem: &Problem, totals: &[u32]) -> Option<Self> {
         let longest = longest(problem)?;
         let pricing = Pricing::new(problem);
         let parts = totals.len();
@@ -90,7 +89,27 @@ impl Field {
                 field.parent[*a.max(b)].get_or_insert(*a.min(b));
             }
         }
-        field.sweep(problem, totals, limit)?;
+        field.sweep(problem, totals, None)?;
+        Some(field)
+    }
+
+    /// The same with bounds told apart up to another limit.
+    pub fn widened(&self, problem: &Problem, totals: &[u32], limit: i64) -> Option<Self> {
+        let copy = |lines: &Lines| Lines {
+            stand: lines.stand.clone(),
+            each: lines.each.clone(),
+            inbound: lines.inbound.clone(),
+            ..Lines::default()
+        };
+        let mut field = Self {
+            parts: self.parts.iter().map(copy).collect(),
+            parent: self.parent.clone(),
+            constant: self.constant.clone(),
+            longest: self.longest,
+            staged: self.staged,
+            limit: NEVER,
+        };
+        field.sweep(problem, totals, Some(limit))?;
         Some(field)
     }
 
@@ -117,7 +136,7 @@ impl Field {
         i128::from((parts.max().unwrap_or(0) - ROUNDING) / GRAINS)
     }
 
-    /// Whole-component bounds up the tree and down again.
+    /// Whole-component bounds up the tree and down again. `limit`: bounds above it need not be told apart; `None`: a guess.
     fn sweep(&mut self, problem: &Problem, totals: &[u32], limit: Option<i64>) -> Option<()> {
         let parts = totals.len();
         let times = |each: i64, n: u32| each.saturating_mul(i64::from(n)).min(NEVER);
@@ -139,13 +158,28 @@ impl Field {
         self.limit = if above >= NEVER { NEVER } else { floor.saturating_add(above) };
         // one replica of many bears only its share of what is above
         let most = totals.iter().copied().max().unwrap_or(1).max(1);
-        let above = times(above.max(0), most);
-        let within = |costs: &[i64]| costs.iter().min().map_or(NEVER, |least| least.saturating_add(above));
+        let mut above = times(above.max(0), most);
+        let within =
+            |costs: &[i64], above: i64| costs.iter().min().map_or(NEVER, |l| l.saturating_add(above).min(NEVER));
         for second in (0..parts).rev() {
             let Some(first) = self.parent[second] else { continue };
             let tie = Tie::new(problem, totals, &self.longest, first, second)?;
-            let reached =
-                tie.reach(problem, (&points[second], &whole[second]), &points[first], true, within(&whole[second]));
+            let from = (&points[second][..], &whole[second][..]);
+            let reached = if limit.is_none() && parts == 2 {
+                let mut guide = Guide::new(problem, (&points[first], &whole[first]), floor, above / i64::from(most));
+                let least = whole[second].iter().copied().min().unwrap_or(NEVER);
+                let limit = |point: Option<u32>, cost: i64| {
+                    point.into_iter().for_each(|point| guide.tell(point, cost));
+                    least.saturating_add(times(guide.above, most)).min(NEVER)
+                };
+                let reached = tie.reach(problem, from, &points[first], true, limit);
+                above = times(guide.above, most);
+                self.limit = self.limit.min(floor.saturating_add(guide.above));
+                reached
+            } else {
+                let most = within(&whole[second], above);
+                tie.reach(problem, from, &points[first], true, |_, _| most)
+            };
             for (sum, h) in whole[first].iter_mut().zip(&reached) {
                 *sum = sum.saturating_add(*h).min(NEVER);
             }
@@ -167,7 +201,8 @@ impl Field {
             let rest: Vec<i64> =
                 whole[first].iter().zip(hung).map(|(w, h)| if *w >= NEVER { NEVER } else { w - h }).collect();
             let tie = ties[second].as_ref()?;
-            let reached = tie.reach(problem, (&points[first], &rest), &points[second], false, within(&rest));
+            let most = within(&rest, above);
+            let reached = tie.reach(problem, (&points[first], &rest), &points[second], false, |_, _| most);
             for (sum, h) in whole[second].iter_mut().zip(&reached) {
                 *sum = sum.saturating_add(*h).min(NEVER);
             }
@@ -209,6 +244,34 @@ impl Field {
     }
 }
 
+/// Learns while points are told what the cheapest pair costs, and what is dearer by too much.
+struct Guide {
+    /// By point, what the other component costs there at the least.
+    there: Vec<i64>,
+    floor: i64,
+    /// What a pair of interest costs above the floor, at the most.
+    above: i64,
+}
+
+impl Guide {
+    fn new(problem: &Problem, (points, costs): (&[u32], &[i64]), floor: i64, above: i64) -> Self {
+        let mut there = vec![NEVER; problem.net.points()];
+        points.iter().zip(costs).for_each(|(p, c)| there[*p as usize] = there[*p as usize].min(*c));
+        Self { there, floor, above }
+    }
+
+    fn tell(&mut self, point: u32, cost: i64) {
+        let pair = self.there[point as usize].saturating_add(cost);
+        if pair < NEVER {
+            let margin = pair / MARGIN;
+            self.above = self.above.min((pair - self.floor).max(0).saturating_add(margin));
+        }
+    }
+}
+
+/// Plans that cost more than the cheapest bound by one part in so many are not told apart at first.
+const MARGIN: i64 = 64;
+
 /// Grains of a cheap way to have all components at one point; `None`: there is none.
 fn together(points: &[Vec<u32>], whole: &[Vec<i64>]) -> Option<i64> {
     let most = points.iter().flatten().max()? + 1;
@@ -222,7 +285,7 @@ fn together(points: &[Vec<u32>], whole: &[Vec<i64>]) -> Option<i64> {
 }
 
 /// The least hours of the component that takes longest; `None`: one has no stand.
-fn longest(problem: &Problem) -> Option<Ratio> {
+pub(crate) fn longest(problem: &Problem) -> Option<Ratio> {
     let mut longest = Ratio::from_integer(0);
     for part in &problem.parts {
         longest = longest.max(part.stands.iter().map(|s| s.kind).min().map(|_| shortest(part))?);
@@ -240,7 +303,12 @@ pub(crate) struct Value(i128);
 
 impl Value {
     pub fn new(problem: &Problem) -> Self {
-        let fine = problem.value.checked_mul(&Ratio::from_integer(i128::from(GRAINS) << 32));
+        Self::of_rate(&problem.value)
+    }
+
+    /// `rate` in micro-units per nanosecond.
+    pub fn of_rate(rate: &Ratio) -> Self {
+        let fine = rate.checked_mul(&Ratio::from_integer(i128::from(GRAINS) << 32));
         // out of range leaves the bound lower, never wrong
         Self(fine.map_or(0, |f| f.floor().to_integer().clamp(0, 1 << 60)))
     }
@@ -278,7 +346,15 @@ impl Tie {
     }
 
     /// For each of `to` the least of a cost at `from` and the way between them. `up`: `from` are the second's.
-    fn reach(&self, problem: &Problem, (from, costs): (&[u32], &[i64]), to: &[u32], up: bool, limit: i64) -> Vec<i64> {
+    /// `limit`: what more is of no interest, as it is known when a point and its cost are told.
+    fn reach(
+        &self,
+        problem: &Problem,
+        (from, costs): (&[u32], &[i64]),
+        to: &[u32],
+        up: bool,
+        limit: impl FnMut(Option<u32>, i64) -> i64,
+    ) -> Vec<i64> {
         let stream = &problem.streams[self.stream];
         // the walk of an ask begins where the search ends: at `to`
         let walk = if self.onward == up { Direction::Along } else { Direction::Against };

@@ -9,11 +9,12 @@ use crate::{
     bound::{self, Bounded},
     field::{Field, GRAINS},
     legs,
+    load::Load,
     network::Direction,
-    option::{self, Look, Matter},
+    option::{self, Cut, Look, Matter},
     problem::{Place, Problem, Span, Stream},
     room,
-    settle::{self, Best, Load, Placed},
+    settle::{self, Best, Placed},
 };
 use num_traits::CheckedMul;
 use rhumb_model::ratio::Ratio;
@@ -270,7 +271,7 @@ impl<'g, 'a> Gang<'g, 'a> {
         let Some(served) = served.first().filter(|_| !problem.relax.bandwidth) else { return false };
         let mut load = Load::default();
         let mut carried = legs::legs(problem, &sites, served).into_iter().map(|leg| {
-            let (choices, _) = option::choices(problem, &leg, Look::Best(Matter::None, None));
+            let (choices, _) = option::choices(problem, &leg, Look::Best(Matter::None, Cut::default()));
             choices.first().is_none_or(|choice| load.add(problem, Span::Run, choice))
         });
         !carried.all(|carries| carries)

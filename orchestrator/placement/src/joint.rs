@@ -2,15 +2,17 @@
 
 use crate::{
     cost::Carried,
+    load::Load,
     option::{self, Choice, Look},
     problem::Span,
-    settle::{Best, Load, Settling},
+    settle::{Best, Settling},
 };
 use num_traits::{CheckedAdd, CheckedSub};
 use rhumb_model::ratio::Ratio;
+use std::rc::Rc;
 
 /// `independent`: what each leg would choose alone; cheapest first.
-pub(crate) fn settle(settling: &Settling, independent: &[Vec<Choice>], best: &mut Best) {
+pub(crate) fn settle(settling: &Settling, independent: &[Rc<[Choice]>], best: &mut Best) {
     let most = settling.problem.policy.alternatives as usize;
     let Some(Offer { options, rest, left_out }) = offer(settling, independent, (most.min(FEW), None)) else { return };
     Joint::new(settling, &options, &rest).next(Carried::nothing(), best);
@@ -53,7 +55,7 @@ struct Offer {
 
 fn offer(
     settling: &Settling,
-    independent: &[Vec<Choice>],
+    independent: &[Rc<[Choice]>],
     (most, extra): (usize, Option<(i128, Ratio)>),
 ) -> Option<Offer> {
     let problem = settling.problem;
@@ -61,7 +63,7 @@ fn offer(
     let mut left_out = Vec::new();
     for (index, (leg, alone)) in settling.legs.iter().zip(independent).enumerate() {
         if alone.first().is_none_or(|c| c.edges.is_empty()) {
-            options.push(alone.clone());
+            options.push(alone.to_vec());
             continue;
         }
         let (choices, rest) = option::choices(problem, leg, Look::Wide(most, extra));

@@ -212,6 +212,11 @@ impl Fill<'_> {
 }
 
 impl Stream {
+    /// Whether it leads from a component to one before it in the order.
+    pub fn onto_earlier(&self) -> bool {
+        matches!((&self.from, &self.to), (Place::Part(a), Place::Part(b)) if a > b)
+    }
+
     /// Whether both ends are sites that only the placement decides.
     pub fn joins_parts(&self) -> bool {
         matches!((&self.from, &self.to), (Place::Part(_), Place::Part(_)))

@@ -76,7 +76,7 @@ pub(crate) fn search(problem: &Problem, field: &Field, totals: &[u32], force: Op
             && !Field::beaten(field.limit, total)
         {
             let limit = total.saturating_mul(GRAINS).saturating_add(GRAINS * 8);
-            wider = Field::new(problem, totals, Some(limit));
+            wider = field.widened(problem, totals, limit);
         }
         let field = wider.as_ref().unwrap_or(field);
         let (lists, rest) = bound::shortlist(problem, field, totals, force, few, limit);

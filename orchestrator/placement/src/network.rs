@@ -13,7 +13,11 @@ use crate::{
 use num_traits::{CheckedMul, ToPrimitive};
 use rhumb_federation::View;
 use rhumb_model::ratio::Ratio;
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// A directed link.
 #[derive(Debug, Clone)]
@@ -47,6 +51,12 @@ pub(crate) struct Network {
     ordinals: Vec<u32>,
     /// How many edges have each free capacity: a rate belongs to the class of the first that carries it.
     steps: BTreeMap<u64, u32>,
+    /// Free capacity and ordinal of each edge.
+    by_free: BTreeSet<(u64, u32)>,
+    /// Points whose links all lead to one other point.
+    ends: Vec<bool>,
+    /// Of one link, more or less: price of a volume, of a rate, and latency.
+    typical: [u64; 3],
     /// The greatest delay of one link that there has been.
     slowest: u64,
     masks: RefCell<Masks>,
@@ -170,9 +180,16 @@ impl Network {
             *steps.entry(edge.free).or_insert(0) += 1;
         }
         let slowest = edges.iter().map(|e| e.latency).max().unwrap_or(0);
+        let by_free = (0..).zip(&edges).map(|(ordinal, edge)| (edge.free, ordinal)).collect();
+        let ends = (0..points as u32).map(|p| leads_to_one(&leaving, &entering, p)).collect();
+        let mean = |of: fn(&Edge) -> i64| {
+            let sum = edges.iter().map(|e| i128::from(of(e))).sum::<i128>();
+            u64::try_from(sum / (edges.len() as i128).max(1)).unwrap_or(0)
+        };
+        let typical = [mean(|e| Price::Volume.of(e)), mean(|e| Price::Rate.of(e)), mean(|e| e.latency as i64)];
         let trees = RefCell::new(Trees::new(points));
         let (masks, index) = (RefCell::default(), Index::new(view));
-        Self { edges, scale, index, leaving, entering, ordinals, steps, slowest, masks, trees }
+        Self { edges, scale, index, leaving, entering, ordinals, steps, by_free, ends, typical, slowest, masks, trees }
     }
 
     /// The same links with changes: what was worked out of the others is not kept.
@@ -189,6 +206,7 @@ impl Network {
                 (hop.free, hop.latency) = (new.free, new.latency);
             }
         }
+        let by_free = (0..).zip(&edges).map(|(ordinal, edge)| (edge.free, ordinal)).collect();
         Self {
             edges,
             scale: self.scale,
@@ -197,6 +215,9 @@ impl Network {
             entering,
             ordinals: self.ordinals.clone(),
             steps,
+            by_free,
+            ends: self.ends.clone(),
+            typical: self.typical,
             slowest,
             masks: RefCell::default(),
             trees: RefCell::new(Trees::new(self.points())),
@@ -225,6 +246,8 @@ impl Network {
             lists.hop(edge).free = kbps;
         }
         step(&mut self.steps, old, kbps);
+        self.by_free.remove(&(old, edge));
+        self.by_free.insert((kbps, edge));
         self.trees.get_mut().free_changed(edge, old, kbps);
     }
 
@@ -252,6 +275,30 @@ impl Network {
     /// Every distinct free capacity below a rate, ascending, in kbit/s.
     pub fn steps_below(&self, kbps: u64) -> impl Iterator<Item = u64> {
         self.steps.range(..kbps).map(|(step, _)| *step)
+    }
+
+    /// Edges whose free capacity is at least the first and below the second, in kbit/s.
+    pub fn between(&self, least: u64, below: u64) -> impl Iterator<Item = u32> {
+        self.by_free.range((least, 0)..(below, 0)).map(|(_, edge)| *edge)
+    }
+
+    /// What one link adds to a price, more or less.
+    pub fn typical(&self, price: Price) -> u64 {
+        match price {
+            Price::Volume => self.typical[0],
+            Price::Rate => self.typical[1],
+            Price::Free => 0,
+        }
+    }
+
+    /// What one link adds to a latency, more or less.
+    pub fn typical_latency(&self) -> u64 {
+        self.typical[2]
+    }
+
+    /// Whether all links of the point lead to one other: no way passes through it.
+    pub fn is_end(&self, point: u32) -> bool {
+        self.ends[point as usize]
     }
 
     /// No loop-free path takes longer, in microseconds.
@@ -351,6 +398,13 @@ impl Lists {
     fn hop(&mut self, edge: u32) -> &mut Hop {
         &mut self.hops[self.places[edge as usize] as usize]
     }
+}
+
+fn leads_to_one(leaving: &Lists, entering: &Lists, point: u32) -> bool {
+    let mut others =
+        [leaving, entering].into_iter().flat_map(|lists| &lists.hops[lists.range(point)]).map(|hop| hop.end);
+    let first = others.next();
+    others.all(|other| Some(other) == first)
 }
 
 fn scaled(price: &Ratio, scale: i128) -> Option<i64> {

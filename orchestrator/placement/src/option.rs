@@ -3,7 +3,7 @@
 use crate::{
     legs::{End, Leg},
     network::{Direction, Price},
-    path::{self, Route, Wanted},
+    path::{self, Limits, Route, Wanted},
     problem::{HOUR, Problem, Span},
     several::{self, More},
 };
@@ -34,7 +34,7 @@ pub(crate) struct Choice {
 }
 
 /// What the rest of the decision makes of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Matter {
     /// Time changes nothing that counts: the cheapest path, at the highest rung it carries.
     None,
@@ -59,6 +59,10 @@ fn ends(problem: &Problem, leg: &Leg) -> Ends {
         (End::Site(site), End::Points(roots)) => {
             Ends { roots: Rc::clone(roots), start: problem.site_point(*site), walk: Direction::Along }
         }
+        // rooted at the site of the component that is placed first, which has legs to many sites of the other
+        (End::Site(from), End::Site(to)) if problem.streams[leg.stream].onto_earlier() => {
+            Ends { roots: [problem.site_point(*to)].into(), start: problem.site_point(*from), walk: Direction::Along }
+        }
         (End::Site(from), End::Site(to)) => {
             Ends { roots: [problem.site_point(*from)].into(), start: problem.site_point(*to), walk: Direction::Against }
         }
@@ -69,12 +73,30 @@ fn ends(problem: &Problem, leg: &Leg) -> Ends {
 /// How far a leg looks for paths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Look {
-    /// Paths that no other beats; where time matters, those that cost more than the cheapest by no more than a nanosecond
-    /// less of time can save, of which this is the most in micro-units (`None`: there is no telling).
-    Best(Matter, Option<Ratio>),
+    /// Paths that no other beats.
+    Best(Matter, Cut),
     /// Also worse ones, for links that several legs share: up to this many for each rate; with a limit, of those that cost
     /// at most so much more than the cheapest (micro-units, of a leg that holds a rate for so many nanoseconds).
     Wide(usize, Option<(i128, Ratio)>),
+}
+
+/// Which paths that no other beats are of interest where time matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Cut {
+    /// Micro-units that a nanosecond less can save, at the most: a path that costs more than the cheapest must save as
+    /// much. `None`: there is no telling.
+    pub slope: Option<Ratio>,
+    /// Micro-units that a path may cost more than the cheapest. `None`: any.
+    pub extra: Option<i128>,
+}
+
+impl Cut {
+    /// Whether what this one leaves has all that the other leaves.
+    pub fn covers(&self, other: &Self) -> bool {
+        let slope = self.slope.is_none_or(|mine| other.slope.is_some_and(|theirs| theirs <= mine));
+        let extra = self.extra.is_none_or(|mine| other.extra.is_some_and(|theirs| theirs <= mine));
+        slope && extra
+    }
 }
 
 /// Choices of a leg, cheapest first; and, where some that could matter are left out, what they cost and take at the least.
@@ -110,9 +132,7 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
     if one {
         // a rung less opens more paths: the cheapest of all is among those of the lowest
         let lowest = rungs.last().copied().unwrap_or(0);
-        if let Some((route, _)) =
-            routes(problem, leg, &ends, lowest, Look::Best(Matter::None, None)).0.into_iter().next()
-        {
+        if let Some((route, _)) = routes(problem, leg, &ends, lowest, CHEAPEST).0.into_iter().next() {
             let free = route.iter().map(|e| problem.net.edges[*e as usize].free).min().unwrap_or(0);
             let carried = rungs.iter().copied().find(|r| *r <= free || problem.relax.bandwidth).unwrap_or(lowest);
             let (root, latency) = shape(problem, &ends, &route);
@@ -124,13 +144,24 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
     // the paths stay as long as all of them carry the rung
     let mut paths: Paths = Vec::new();
     let mut carried: Option<u64> = None;
-    for kbps in rungs.into_iter().rev() {
+    let mut cheapest_cost: Option<Ratio> = None;
+    let sooner = matches!(look, Look::Best(Matter::Sooner, _));
+    for (index, kbps) in rungs.iter().copied().enumerate().rev() {
         if problem.net.class(kbps).is_none() && !problem.relax.bandwidth {
             continue;
         }
         if carried.is_none_or(|c| c < kbps) && !(problem.relax.bandwidth && carried.is_some()) {
             let complete;
             (paths, complete) = routes(problem, leg, &ends, kbps, look);
+            if let (Look::Best(_, Cut { extra: Some(extra), .. }), Some(least)) = (look, &cheapest_cost) {
+                // higher rungs have no cheaper paths
+                let first = paths.first().and_then(|(edges, latency)| {
+                    choice(problem, leg, &ends, edges, shape(problem, &ends, edges).0, *latency, kbps)
+                });
+                if first.is_some_and(|first| first.cost > *least + Ratio::from_integer(extra)) {
+                    break;
+                }
+            }
             if !complete {
                 let last = paths.last().and_then(|(edges, latency)| {
                     choice(problem, leg, &ends, edges, shape(problem, &ends, edges).0, *latency, kbps)
@@ -145,9 +176,23 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
             // a list that was cut short says nothing of the next rung
             carried = paths.iter().filter_map(|(edges, _)| free(edges)).min().filter(|_| complete);
         }
+        let higher = index.checked_sub(1).map(|next| rungs[next]).filter(|_| sooner);
+        let carries = |edges: &Rc<[u32]>, rung: u64| edges.iter().all(|e| problem.net.edges[*e as usize].free >= rung);
         for (edges, latency) in &paths {
+            // where sooner is never worse, a path takes the highest rung that it carries
+            if higher.is_some_and(|rung| problem.relax.bandwidth || carries(edges, rung)) {
+                continue;
+            }
+            // what a volume costs on a path is the same at all rungs
+            let known = found.iter().rfind(|c| Rc::ptr_eq(&c.edges, edges)).cloned();
             let (root, _) = shape(problem, &ends, edges);
-            found.extend(choice(problem, leg, &ends, edges, root, *latency, kbps));
+            found.extend(match known {
+                Some(known) => at_rung(leg, known, *latency, kbps),
+                None => choice(problem, leg, &ends, edges, root, *latency, kbps),
+            });
+        }
+        if cheapest_cost.is_none() {
+            cheapest_cost = found.first().map(|first| first.cost);
         }
     }
     sort(&mut found);
@@ -158,9 +203,16 @@ pub(crate) fn choices(problem: &Problem, leg: &Leg, look: Look) -> (Vec<Choice>,
     (found, least.into_iter().collect())
 }
 
+/// The same path of a volume leg at another rung.
+fn at_rung(leg: &Leg, choice: Choice, latency: u64, kbps: u64) -> Option<Choice> {
+    let moving = leg.volume.checked_mul(&Ratio::new(8_000_000, i128::from(kbps.max(1))))?;
+    let time = moving.checked_add(&Ratio::from_integer(i128::from(latency) * 1000))?;
+    Some(Choice { kbps, time, ..choice })
+}
+
 /// What a leg that divides may choose on the links that others leave it; the second as `choices` gives it.
 pub(crate) fn remaining(problem: &Problem, leg: &Leg, room: &dyn Fn(u32) -> u64) -> (Vec<Choice>, Vec<Choice>) {
-    let found = several::split(problem, leg, &ends(problem, leg), Look::Best(Matter::Any, None), room);
+    let found = several::split(problem, leg, &ends(problem, leg), Look::Best(Matter::Any, Cut::default()), room);
     (found.choices, found.floors)
 }
 
@@ -201,9 +253,20 @@ pub(crate) fn keep_sooner(found: &mut Vec<Choice>) {
     });
 }
 
+/// The cheapest choice at any rung, in the least time that any takes; of a leg on one path.
+pub(crate) fn cheapest(problem: &Problem, leg: &Leg) -> Option<Choice> {
+    let (found, _) = choices(problem, leg, CHEAPEST);
+    let first = found.into_iter().next()?;
+    if first.edges.is_empty() || !timed(problem, leg) {
+        return Some(first);
+    }
+    let most = rungs(problem, leg).into_iter().find(|r| problem.relax.bandwidth || problem.net.class(*r).is_some())?;
+    Some(quickly(problem, leg, first, most, 0))
+}
+
 /// The cheapest single path at a rung, which no way on several paths is cheaper than.
 pub(crate) fn floor(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64) -> Option<Choice> {
-    let (route, latency) = routes(problem, leg, ends, kbps, Look::Best(Matter::None, None)).0.into_iter().next()?;
+    let (route, latency) = routes(problem, leg, ends, kbps, CHEAPEST).0.into_iter().next()?;
     let (root, _) = shape(problem, ends, &route);
     choice(problem, leg, ends, &route, root, latency, kbps)
 }
@@ -234,7 +297,7 @@ pub(crate) fn at_best(problem: &Problem, leg: &Leg) -> Option<Choice> {
         return choice(problem, leg, &ends, &Rc::from([]), ends.start, 0, 0);
     }
     let kbps = leg.kbps.or((stream.span != Span::Run).then(|| problem.rungs.first().copied()).flatten()).unwrap_or(0);
-    let (edges, latency) = routes(problem, leg, &ends, 0, Look::Best(Matter::None, None)).0.into_iter().next()?;
+    let (edges, latency) = routes(problem, leg, &ends, 0, CHEAPEST).0.into_iter().next()?;
     let (root, _) = shape(problem, &ends, &edges);
     choice(problem, leg, &ends, &edges, root, latency, kbps)
 }
@@ -246,10 +309,10 @@ fn routes(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> (
     let Some(ask) = problem.ask(stream, kbps, ends.walk) else { return (Vec::new(), true) };
     let tree = problem.tree(stream, &ask, &ends.roots);
     let (routes, all) = match look {
-        Look::Best(matter, slope) => {
+        Look::Best(matter, cut) => {
             let wanted = match matter {
                 Matter::None => Wanted::Cheapest,
-                _ => Wanted::Front(slope.and_then(|slope| worth(problem, leg, &slope).zip(hidden(problem, leg)))),
+                _ => Wanted::Front(limits(problem, leg, &cut)),
             };
             (path::routes(problem.net, &ask, &tree, ends.start, stream.bound, wanted), true)
         }
@@ -269,6 +332,15 @@ fn routes(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> (
     (routes.into_iter().map(|r| (r.edges.into(), r.latency)).collect(), all)
 }
 
+const CHEAPEST: Look = Look::Best(Matter::None, Cut { slope: None, extra: None });
+
+/// What a cut leaves, in price units: for each microsecond that the cheapest path takes, and besides.
+fn limits(problem: &Problem, leg: &Leg, cut: &Cut) -> Limits {
+    let slope = cut.slope.and_then(|slope| worth(problem, leg, &slope).zip(hidden(problem, leg, ROUNDING)));
+    let extra = cut.extra.and_then(|extra| hidden(problem, leg, extra.max(0)));
+    Limits { slope, extra }
+}
+
 /// Price units that a microsecond less is worth to a leg at the most, rounded up. `None`: out of range.
 fn worth(problem: &Problem, leg: &Leg, slope: &Ratio) -> Option<i64> {
     // a unit of price costs the leg volume / (scale x 9 x 10^9) micro-units
@@ -279,13 +351,13 @@ fn worth(problem: &Problem, leg: &Leg, slope: &Ratio) -> Option<i64> {
     i64::try_from(slope.checked_mul(&Ratio::from_integer(1000))?.checked_div(&unit)?.ceil().to_integer()).ok()
 }
 
-/// Micro-units that rounding may hide, in price units of a leg, rounded up.
-fn hidden(problem: &Problem, leg: &Leg) -> Option<i64> {
+/// Micro-units in price units of a leg, rounded up.
+fn hidden(problem: &Problem, leg: &Leg, micros: i128) -> Option<i64> {
     let unit = leg.volume.checked_div(&Ratio::from_integer(problem.net.scale.checked_mul(9_000_000_000)?))?;
-    i64::try_from(Ratio::from_integer(ROUNDING).checked_div(&unit)?.ceil().to_integer()).ok()
+    i64::try_from(Ratio::from_integer(micros).checked_div(&unit)?.ceil().to_integer()).ok()
 }
 
-/// Terms that round up by half a micro-unit each, and a micro-unit of doubt.
+/// Micro-units that rounding may hide: terms that round up by half a micro-unit each, and a micro-unit of doubt.
 const ROUNDING: i128 = 4;
 
 /// The root that a path ends at, and its latency.

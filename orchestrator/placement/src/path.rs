@@ -4,11 +4,15 @@
 //! what remains, a search from one point opens only labels that can still end well: `routes` gives all loop-free paths
 //! to the roots that no other path beats in cost and latency, cheapest first.
 
-use crate::network::{Direction, Hop, Network, Price};
+mod queue;
+mod tree;
+
+pub(crate) use tree::{By, Passing, Scan, Tree, potential};
+
+use crate::network::{Direction, Network, Price};
 use std::{
     cmp::{Ordering, Reverse},
     collections::BinaryHeap,
-    sync::{Arc, OnceLock},
 };
 
 /// What a leg asks of every link.
@@ -27,143 +31,6 @@ impl Ask<'_> {
     pub fn takes(&self, net: &Network, edge: u32) -> bool {
         self.allowed[edge as usize] && net.edges[edge as usize].free >= self.kbps
     }
-}
-
-/// Distance of every point to the nearest root, walking as the ask says.
-#[derive(Debug)]
-pub(crate) struct Tree {
-    cheapest: OnceLock<Arc<[Near]>>,
-    quickest: OnceLock<Arc<[u64]>>,
-    roots: Box<[u32]>,
-    /// What the links of the tree carry: at most what those that use it ask.
-    kbps: u64,
-}
-
-/// (price, links) of the cheapest way, fewest links on a tie; `FAR`: none.
-type Near = (i64, u32);
-
-const FAR: Near = (i64::MAX, u32::MAX);
-
-impl Tree {
-    /// Distances are worked out when they are first asked for.
-    pub fn new(ask: &Ask, roots: &[u32]) -> Self {
-        Self { cheapest: OnceLock::new(), quickest: OnceLock::new(), roots: roots.into(), kbps: ask.kbps }
-    }
-
-    /// The same tree where only delays have changed.
-    pub fn without_latencies(&self) -> Self {
-        let roots = self.roots.clone();
-        Self { cheapest: self.cheapest.clone(), quickest: OnceLock::new(), roots, kbps: self.kbps }
-    }
-
-    fn nearest(&self, net: &Network, ask: &Ask) -> &[Near] {
-        self.cheapest.get_or_init(|| {
-            let ask = Ask { kbps: self.kbps, ..*ask };
-            let zero = self.roots.iter().map(|r| (*r, (0_i64, 0_u32)));
-            let near = distances(net, &ask, zero, FAR, FAR, |(cost, links), hop| {
-                Some((cost.checked_add(hop.price(ask.price))?, links + 1))
-            });
-            near.into()
-        })
-    }
-
-    fn latencies(&self, net: &Network, ask: &Ask) -> &[u64] {
-        self.quickest.get_or_init(|| {
-            let ask = Ask { kbps: self.kbps, ..*ask };
-            let zero = self.roots.iter().map(|r| (*r, 0_u64));
-            distances(net, &ask, zero, u64::MAX, u64::MAX, |latency, hop| latency.checked_add(hop.latency)).into()
-        })
-    }
-
-    /// (price, links) of the cheapest way from `point`; `ask` is the one that the tree was made with, but for its rate.
-    pub fn cheapest(&self, net: &Network, ask: &Ask, point: u32) -> Option<(i64, u32)> {
-        let near = self.nearest(net, ask)[point as usize];
-        (near != FAR).then_some(near)
-    }
-
-    /// Latency of the quickest way from `point`, in microseconds.
-    pub fn quickest(&self, net: &Network, ask: &Ask, point: u32) -> Option<u64> {
-        let latency = self.latencies(net, ask)[point as usize];
-        (latency != u64::MAX).then_some(latency)
-    }
-
-    /// Whether a link that came or went changes what is known; `ask` has the rate of the tree.
-    pub fn touched(&self, net: &Network, ask: &Ask, edge: u32, came: bool) -> bool {
-        if !ask.allowed[edge as usize] {
-            return false;
-        }
-        let e = &net.edges[edge as usize];
-        let (near, far) = match ask.walk {
-            Direction::Along => (e.to as usize, e.from as usize),
-            Direction::Against => (e.from as usize, e.to as usize),
-        };
-        // a way over the link that is as short as the one known: it is that way, if the link went
-        let cost = self.cheapest.get().is_some_and(|all| {
-            let over = all[near].0.checked_add(ask.price.of(e)).map(|cost| (cost, all[near].1.saturating_add(1)));
-            all[near] != FAR && over.is_some_and(|over| if came { over < all[far] } else { over <= all[far] })
-        });
-        cost || self.quickest.get().is_some_and(|all| {
-            let over = all[near].checked_add(e.latency);
-            over.is_some_and(|over| if came { over < all[far] } else { over <= all[far] })
-        })
-    }
-
-    fn is_root(&self, point: u32) -> bool {
-        self.roots.contains(&point)
-    }
-}
-
-/// For every point the least of: a root's own cost, and the way to it at `weight` for a unit of price, shifted up by 32
-/// bits and rounded down link by link. Costs above `limit` may come out as anything from it up. `i64::MAX`: no way.
-pub(crate) fn potential(net: &Network, ask: &Ask, roots: &[(u32, i64)], weight: u64, limit: i64) -> Vec<i64> {
-    distances(net, ask, roots.iter().copied(), i64::MAX, limit, |cost, hop| {
-        let price = u128::from(hop.price(ask.price) as u64);
-        cost.checked_add(i64::try_from((price * u128::from(weight)) >> 32).ok()?)
-    })
-}
-
-/// Dijkstra from the roots and their first distances, against the walk; `far` is what no way has. Distances above `limit`
-/// may be too short, but not below it. A sum that overflows is no path.
-fn distances<D: Copy + Ord>(
-    net: &Network,
-    ask: &Ask,
-    roots: impl Iterator<Item = (u32, D)>,
-    far: D,
-    limit: D,
-    add: impl Fn(D, &Hop) -> Option<D>,
-) -> Vec<D> {
-    let mut best: Vec<D> = vec![far; net.points()];
-    let mut first: Vec<Reverse<(D, u32)>> = Vec::new();
-    for (root, cost) in roots {
-        if cost < best[root as usize] {
-            best[root as usize] = cost;
-            first.push(Reverse((cost, root)));
-        }
-    }
-    let mut heap = BinaryHeap::from(first);
-    let back = ask.walk.reverse();
-    while let Some(Reverse((distance, point))) = heap.pop() {
-        if best[point as usize] != distance {
-            continue;
-        }
-        if distance > limit {
-            // what is not settled is farther than the limit, by a way that may not be known yet
-            best.iter_mut().filter(|d| **d > limit).for_each(|d| *d = limit);
-            break;
-        }
-        for hop in net.hops(point, back) {
-            if hop.free < ask.kbps || !ask.allowed[hop.edge as usize] {
-                continue;
-            }
-            if let Some(d) = add(distance, hop)
-                && d < best[hop.end as usize]
-            {
-                best[hop.end as usize] = d;
-                heap.push(Reverse((d, hop.end)));
-            }
-        }
-    }
-    best
 }
 
 /// A loop-free path between the start of a search and one of its roots.
@@ -197,9 +64,16 @@ struct Label {
 pub(crate) enum Wanted {
     /// The first by (cost, links, link ids).
     Cheapest,
-    /// Every one that none beats in both cost and latency; with a limit, of those that cost no more than the cheapest, and
-    /// so much for each microsecond that it takes, and so much.
-    Front(Option<(i64, i64)>),
+    /// Every one that none beats in both cost and latency, within limits.
+    Front(Limits),
+}
+
+/// How much more than the cheapest a path may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Limits {
+    /// So much for each microsecond that the cheapest takes, and so much.
+    pub slope: Option<(i64, i64)>,
+    pub extra: Option<i64>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -247,11 +121,13 @@ pub(crate) fn routes(
             });
             // what follows costs at least as much, so it must be quicker
             match (wanted, label.latency.checked_sub(1)) {
-                (Wanted::Front(worth), Some(less)) => {
+                (Wanted::Front(limits), Some(less)) => {
                     limit = less;
-                    if let (Some((each, more)), 1) = (worth, found.len()) {
+                    if found.len() == 1 {
                         let latency = i64::try_from(label.latency).unwrap_or(i64::MAX);
-                        search.most = label.cost.saturating_add(each.saturating_mul(latency)).saturating_add(more);
+                        let saved = limits.slope.map(|(each, more)| each.saturating_mul(latency).saturating_add(more));
+                        let more = saved.unwrap_or(i64::MAX).min(limits.extra.unwrap_or(i64::MAX));
+                        search.most = label.cost.saturating_add(more);
                     }
                 }
                 _ => break,
@@ -300,12 +176,13 @@ impl Search<'_> {
             let other = next;
             let known = &self.labels[other as usize];
             next = known.before;
-            if known.beaten || known.latency > latency {
+            // where latency decides nothing, no label is kept for it
+            if known.beaten || (self.timed && known.latency > latency) {
                 continue;
             }
             match (known.cost, known.links).cmp(&(cost, links)) {
                 Ordering::Less => return,
-                Ordering::Equal if known.latency < latency => return,
+                Ordering::Equal if self.timed && known.latency < latency => return,
                 Ordering::Equal => {
                     self.labels.push(Label { point, parent, edge, cost, links, latency, beaten: false, before });
                     let smaller = self.sequence(index) < self.sequence(other);

@@ -1,12 +1,11 @@
 //! What compute costs at a stand at the least, by table: one entry for each price window and each length of run.
 
 use crate::{
-    field::{GRAINS, NEVER, Value},
+    field::{self, GRAINS, NEVER},
     index::PRICE_FINE,
     problem::{HOUR, Problem},
     stand::Stand,
 };
-use rhumb_model::ratio::Ratio;
 use std::cell::OnceCell;
 
 pub(crate) struct Pricing<'p, 'a> {
@@ -15,16 +14,25 @@ pub(crate) struct Pricing<'p, 'a> {
     bearing: Option<usize>,
     /// By part, then kind, then tariff.
     entries: Vec<Vec<OnceCell<Entry>>>,
+    /// No plan runs shorter, in nanoseconds.
+    longest: i128,
 }
 
-/// For each start, earliest first.
-type Entry = Vec<Start>;
+#[derive(Debug, Default)]
+struct Entry {
+    /// Earliest first.
+    starts: Vec<Start>,
+    /// No start is paid for less.
+    least: u64,
+}
 
-#[derive(Debug, Clone, Copy)]
+/// A start whose hours are worked out when they are first asked for.
+#[derive(Debug, Clone)]
 struct Start {
-    /// Hours at factor 1 that the run is paid for, shifted up.
-    paid: u64,
-    /// The value of the time until then, in grains.
+    span: (i128, i128),
+    /// Hours at factor 1 that the run is paid for, shifted up; `None`: it keeps no deadline.
+    paid: OnceCell<Option<u64>>,
+    /// The value of the time until then, and lateness, in grains.
     time: i64,
     /// No such start is later, in nanoseconds.
     latest: i128,
@@ -38,12 +46,13 @@ impl<'p, 'a> Pricing<'p, 'a> {
         let tariffs = problem.net.index.tariffs();
         let table = |kinds: usize| (0..kinds * tariffs).map(|_| OnceCell::new()).collect();
         let entries = problem.parts.iter().map(|p| table(p.kinds().len())).collect();
-        let timed = problem.value > Ratio::from_integer(0) && problem.starts().spans().is_some_and(|s| s.len() > 1);
+        let timed = problem.starts().timed() && problem.starts().spans().is_some_and(|s| s.len() > 1);
         // the one whose prices are highest has most to gain from another start
         let dearest = |part: usize| problem.parts[part].stands.iter().map(|s| s.least).max().unwrap_or(0);
         let bearing =
             if timed { (0..problem.parts.len()).max_by_key(|p| (dearest(*p), std::cmp::Reverse(*p))) } else { None };
-        Self { problem, bearing, entries }
+        let longest = field::longest(problem).map_or(0, |l| l.to_integer());
+        Self { problem, bearing, entries, longest }
     }
 
     /// The value of staging time is part of what `of` gives.
@@ -59,19 +68,30 @@ impl<'p, 'a> Pricing<'p, 'a> {
         let entry = self.entries[part][usize::from(stand.kind) * tariffs + tariff]
             .get_or_init(|| self.entry(part, stand).unwrap_or_default());
         let bears = self.bearing == Some(part);
-        let mut best = None;
-        for start in entry {
+        let cost = |paid: u64| {
+            let shifted =
+                (u128::from(stand.least as u64) * u128::from(paid)) >> (SHIFT + PRICE_FINE.ilog2() - GRAINS.ilog2());
+            i64::try_from(shifted).unwrap_or(NEVER)
+        };
+        let least = cost(entry.least);
+        let mut best: Option<i64> = None;
+        for start in &entry.starts {
             let time = if bears { start.time / i64::from(n.max(1)) } else { 0 };
-            if best.is_some_and(|b| time >= b) {
+            // later starts cost at least as much in time
+            if best.is_some_and(|b| time.saturating_add(least) >= b) {
                 break;
             }
             if bears && start.latest < i128::from(inbound) {
                 continue;
             }
-            let paid = u128::from(stand.least as u64) * u128::from(start.paid);
-            let shifted = paid >> (SHIFT + PRICE_FINE.ilog2() - GRAINS.ilog2());
-            let cost = i64::try_from(shifted).unwrap_or(NEVER).saturating_add(time).min(NEVER);
-            best = Some(best.map_or(cost, |b: i64| b.min(cost)));
+            let paid = start.paid.get_or_init(|| {
+                let hours = self.problem.parts[part].kinds()[usize::from(stand.kind)].hours.to_integer();
+                self.problem.starts().within(self.problem.meter(stand.site), hours, start.span).and_then(paid)
+            });
+            if let Some(paid) = paid {
+                let cost = cost(*paid).saturating_add(time).min(NEVER);
+                best = Some(best.map_or(cost, |b| b.min(cost)));
+            }
         }
         best
     }
@@ -79,21 +99,24 @@ impl<'p, 'a> Pricing<'p, 'a> {
     fn entry(&self, part: usize, stand: &Stand) -> Option<Entry> {
         let problem = self.problem;
         let hours = problem.parts[part].kinds()[usize::from(stand.kind)].hours.to_integer();
-        let paid = |(integral, scale): (i128, i128)| -> Option<u64> {
-            u64::try_from(integral.max(0).checked_mul(1 << SHIFT)? / (scale * HOUR)).ok()
-        };
         let starts = problem.starts();
         let Some(spans) = starts.spans().filter(|_| self.bearing == Some(part)) else {
-            let paid = paid(problem.least_whole(stand.site, hours)?)?;
-            return Some(vec![Start { paid, time: 0, latest: i128::MAX }]);
+            let least = paid(problem.least_whole(stand.site, hours)?)?;
+            let only = Start { span: (0, 0), paid: OnceCell::from(Some(least)), time: 0, latest: i128::MAX };
+            return Some(Entry { starts: vec![only], least });
         };
-        let meter = problem.meter(stand.site);
-        let value = Value::new(problem);
-        let mut entry = Vec::with_capacity(spans.len());
-        for span in spans {
-            let Some(paid) = starts.within(meter, hours, *span).and_then(paid) else { continue };
-            entry.push(Start { paid, time: value.of(span.0), latest: span.1 });
-        }
-        Some(entry)
+        let (lowest, _, scale) = problem.meter(stand.site).swing();
+        let least = paid((hours.checked_mul(lowest)?, scale))?;
+        let length = hours.max(self.longest);
+        let start = |span: &(i128, i128)| {
+            let time = starts.time(span.0, length);
+            Start { span: *span, paid: OnceCell::new(), time, latest: span.1 }
+        };
+        Some(Entry { starts: spans.iter().map(start).collect(), least })
     }
+}
+
+/// Hours of an integral in parts of a nanosecond, shifted up.
+fn paid((integral, scale): (i128, i128)) -> Option<u64> {
+    u64::try_from(integral.max(0).checked_mul(1 << SHIFT)? / (scale * HOUR)).ok()
 }

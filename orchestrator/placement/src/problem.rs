@@ -1,6 +1,7 @@
 //! The order and the view by dense ordinal: what one search works on.
 
 use crate::{
+    fan::Fans,
     field::Field,
     mask::Mask,
     network::{Direction, Network, Price},
@@ -132,6 +133,7 @@ pub(crate) struct Problem<'a> {
     least: RefCell<HashMap<Stretch, Option<(i128, i128)>>>,
     /// By replicas of each component.
     fields: RefCell<HashMap<Vec<u32>, Option<Rc<Field>>>>,
+    pub fans: Fans,
     /// Pairs of paths of protected legs, worked out once.
     pub pairs: RefCell<HashMap<several::Key, Rc<several::Pairs>>>,
     /// The least sum of the delays of two paths without a common link, in microseconds.
@@ -202,6 +204,7 @@ impl<'a> Problem<'a> {
             starts: OnceCell::new(),
             least: RefCell::default(),
             fields: RefCell::default(),
+            fans: Fans::default(),
             pairs: RefCell::default(),
             twos: RefCell::default(),
             allowed: Default::default(),
@@ -257,6 +260,7 @@ impl<'a> Problem<'a> {
             starts: OnceCell::new(),
             least: RefCell::default(),
             fields: RefCell::default(),
+            fans: Fans::default(),
             pairs: RefCell::default(),
             twos: RefCell::default(),
             allowed: Default::default(),
@@ -330,7 +334,7 @@ impl<'a> Problem<'a> {
         if let Some(known) = self.fields.borrow().get(totals) {
             return known.clone();
         }
-        let field = Field::new(self, totals, None).map(Rc::new);
+        let field = Field::new(self, totals).map(Rc::new);
         self.fields.borrow_mut().insert(totals.to_vec(), field.clone());
         field
     }

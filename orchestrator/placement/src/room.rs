@@ -171,6 +171,27 @@ impl<'a> Count<'a> {
     }
 }
 
+/// Whether the wants, in this order, fit the nodes wherever each goes: of every want there are nodes for all its replicas
+/// beside those that the wants before it may spoil. `false`: it has to be tried.
+pub(crate) fn surely_fit(nodes: &[FreeNodes], wants: &[Want]) -> bool {
+    let mut needed = 0_u32;
+    wants.iter().all(|want| {
+        let component = want.component;
+        matches!(component.place.spread, None | Some(Spread::Node))
+            && domain(component).is_none()
+            && want.replicas.iter().all(|(model, n)| {
+                needed = needed.saturating_add(*n);
+                let mut found = 0_u32;
+                nodes.iter().any(|free| {
+                    if free.count > 0 && on_one(component, *model, &free.shape, 1) > 0 {
+                        found = found.saturating_add(free.count);
+                    }
+                    found >= needed
+                })
+            })
+    })
+}
+
 /// Replicas on one node of this shape, up to `limit`.
 fn on_one(component: &Component, model: Option<&ModelName>, shape: &NodeShape, limit: u32) -> u32 {
     let need = &component.need;
@@ -181,8 +202,8 @@ fn on_one(component: &Component, model: Option<&ModelName>, shape: &NodeShape, l
     most
 }
 
-/// The answer where counting is enough: work without devices, and whole devices, of one class where they have to be joined.
-/// `None`: the devices have to be picked.
+/// The answer where counting is enough: work without devices, and whole devices, however they are joined. `None`: the
+/// devices have to be picked.
 fn by_sums(need: &Need, model: Option<&ModelName>, shape: &NodeShape, limit: u32) -> Option<u32> {
     let times = |have: u64, each: u64| have.checked_div(each).map_or(limit, |n| u32::try_from(n).unwrap_or(u32::MAX));
     let hosts =
@@ -191,23 +212,24 @@ fn by_sums(need: &Need, model: Option<&ModelName>, shape: &NodeShape, limit: u32
         return (need.accelerators.is_none() && model.is_none()).then_some(hosts);
     };
     let (Some(count), None, None) = (asked.count, asked.share, asked.mig) else { return None };
-    let usable = |g: &&DeviceGroup| g.model == *model && asked.memory.is_none_or(|m| g.memory >= m);
-    let usable = shape.groups.iter().filter(usable);
-    let class: fn(&DeviceGroup) -> Option<u16> = match asked.interconnect {
+    let level: fn(&DeviceGroup) -> Option<u16> = match asked.interconnect {
         Interconnect::Nvlink => |g| g.island,
         Interconnect::Pcie => |g| g.pcie,
         Interconnect::Numa => |g| g.numa,
         _ => |_| Some(0),
     };
-    // of devices whose place is not known nobody can say that they share it
-    let mut classes: Vec<(u16, u64)> = Vec::new();
-    for (class, free) in usable.filter_map(|g| Some((class(g)?, u64::from(g.free)))) {
-        match classes.iter_mut().find(|(known, _)| *known == class) {
-            Some((_, sum)) => *sum += free,
-            None => classes.push((class, free)),
+    let memory = asked.memory.unwrap_or_default();
+    let groups = || shape.groups.iter().filter(|g| g.model == *model && g.memory >= memory);
+    // of each place the devices that share it; what is not known to share anything is of no use
+    let mut replicas = 0_u32;
+    for (index, group) in groups().enumerate() {
+        let Some(at) = level(group) else { continue };
+        if groups().take(index).any(|g| level(g) == Some(at)) {
+            continue;
         }
+        let free = groups().filter(|g| level(g) == Some(at)).fold(0_u32, |sum, g| sum.saturating_add(g.free));
+        replicas = replicas.saturating_add(times(free.into(), count.into()));
     }
-    let replicas = classes.iter().map(|(_, free)| times(*free, count.into())).fold(0, u32::saturating_add);
     Some(hosts.min(replicas))
 }
 

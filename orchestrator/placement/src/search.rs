@@ -351,7 +351,8 @@ impl<'s, 'a> Search<'s, 'a> {
         if let Some(known) = self.packed.get(&key) {
             return *known;
         }
-        let fits = room::fits(self.problem.nodes(site), &wants(self.problem, &key.1));
+        let (nodes, wants) = (self.problem.nodes(site), wants(self.problem, &key.1));
+        let fits = room::surely_fit(nodes, &wants) || room::fits(nodes, &wants);
         self.packed.insert(key, fits);
         fits
     }

@@ -6,10 +6,14 @@
 
 use crate::{
     cost::{Carried, Compute, Terms, Times},
+    fan,
+    field::Value,
     joint,
     legs::{self, Leg, Served, Sites},
-    option::{self, Choice, Look, Matter},
-    problem::{Problem, Span},
+    load::Load,
+    option::{Choice, Cut},
+    problem::{Place, Problem, Span, Stream},
+    selection::{Selection, selections},
     several,
 };
 use num_traits::CheckedAdd;
@@ -122,13 +126,16 @@ const WEIGHT: u64 = 8;
 
 /// Finds the cheapest legs for a placement and offers the plan.
 pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
-    best.spend(WEIGHT);
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
     if several::concerns(problem) {
+        best.spend(WEIGHT);
         return several::settle(problem, placed, &sites, &compute, best);
     }
     let Some(least) = compute.least() else { return };
+    if serves_for_more(problem, &sites, &compute, least, best) {
+        return;
+    }
     let (corners, mut more) = legs::servings(problem, &sites, SERVINGS, false);
     let several = corners.len() > 1 || more;
     let mut bounds: Vec<(i128, bool)> = Vec::new();
@@ -163,6 +170,43 @@ pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     }
 }
 
+/// Whether the placement costs more than the best plan however its sites share the demand: with each flow of demand served
+/// whole where that is cheapest.
+fn serves_for_more(problem: &Problem, sites: &Sites, compute: &Compute, least: i128, best: &Best) -> bool {
+    let whole = |stream: usize, site: usize| {
+        let stream_of = &problem.streams[stream];
+        let demand = stream_of.demand.filter(|d| *d > 0)?;
+        let mut served: Served = vec![Vec::new(); problem.streams.len()];
+        served[stream] = vec![(site, demand)];
+        legs::legs(problem, sites, &served).into_iter().find(|leg| leg.stream == stream)
+    };
+    let floors = || {
+        let none: Served = vec![Vec::new(); problem.streams.len()];
+        let fixed = legs::legs(problem, sites, &none);
+        let mut sum = Carried::nothing();
+        for leg in &fixed {
+            sum = sum.with(&*fan::floor(problem, leg)?, problem.streams[leg.stream].span)?;
+        }
+        for (index, stream) in problem.streams.iter().enumerate().filter(|(_, s)| s.demand.is_some_and(|d| d > 0)) {
+            let Place::Part(part) = stream.to else { continue };
+            let at = sites[part].iter().filter_map(|(site, _)| fan::at_best(problem, &whole(index, *site)?));
+            sum = sum.with(&*at.min_by(|a, b| a.cost.cmp(&b.cost))?, stream.span)?;
+        }
+        Some(sum)
+    };
+    let divides = |s: &Stream| match s.to {
+        Place::Part(part) => s.demand.is_some_and(|d| d > 0) && sites[part].len() > 1,
+        Place::Points(_) => false,
+    };
+    if best.solution.is_none() || !problem.streams.iter().any(divides) {
+        return false;
+    }
+    // without a way for some leg there is no plan
+    let Some(floors) = floors() else { return true };
+    compute.bound_of_all(least, &floors, None).is_none_or(|bound| best.beats(bound - joint::SLACK))
+}
+
+#[derive(Clone, Copy)]
 pub(crate) struct Settling<'s, 'a> {
     pub problem: &'s Problem<'a>,
     pub placed: &'s Placed,
@@ -181,13 +225,6 @@ pub(crate) struct Tried {
     pub late: bool,
 }
 
-/// One choice for each leg of one span, by index.
-#[derive(Debug, Clone)]
-struct Selection {
-    picks: Vec<usize>,
-    time: Ratio,
-}
-
 impl Settling<'_, '_> {
     fn run(&self, best: &mut Best) {
         // a hard end may need a path that saves time at any price
@@ -204,7 +241,7 @@ impl Settling<'_, '_> {
         let mut fits = true;
         for leg in self.legs {
             let span = self.problem.streams[leg.stream].span;
-            let choice = option::at_best(self.problem, leg)?;
+            let choice = fan::at_best(self.problem, leg)?;
             sum = sum.with(&choice, span)?;
             fits &= span != Span::Run || load.add(self.problem, span, &choice);
         }
@@ -215,20 +252,54 @@ impl Settling<'_, '_> {
     fn choose(&self, best: &mut Best, limited: bool) -> bool {
         let streams = &self.problem.streams;
         let span = |leg: &Leg| streams[leg.stream].span;
+        let Some(floors) = self.floors() else { return false };
+        let Some(bound) = self.compute.bound_of_all(self.least, &floors, self.staged_by()).map(|b| b - joint::SLACK)
+        else {
+            return false;
+        };
+        if best.beats(bound) || self.compute.too_late(&floors) {
+            return false;
+        }
+        best.spend(WEIGHT);
+        // with a plan in hand no leg may cost more than its least by more than that plan is above the bound
+        let extra = best.total().map(|total| i128::from(total) - bound + 1);
+        let only = |phase: Span| self.legs.iter().filter(|leg| span(leg) == phase).count() == 1;
+        let timeless = self.compute.bound(self.least, &floors).map(|b| b - joint::SLACK);
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
         let matter = |wanted: Span| self.compute.matter(wanted, held);
-        let mut options: Vec<Vec<Choice>> = vec![Vec::new(); self.legs.len()];
+        let mut options: Vec<Rc<[Choice]>> = vec![Rc::from([]); self.legs.len()];
         let mut rate = Ratio::from_integer(0);
         // what runs has one choice each, and tells what it costs to let it wait for results
         for phase in [Span::Run, Span::Inbound, Span::Outbound] {
             let slope = if limited { self.compute.slope(phase, &rate) } else { None };
+            let latest = match phase {
+                // a later start may be a cheaper one
+                Span::Inbound => {
+                    self.compute.latest(phase, &floors, best.total().zip(timeless).map(|(t, b)| i128::from(t) - b + 1))
+                }
+                _ => self.compute.latest(phase, &floors, extra),
+            };
             for (i, leg) in self.legs.iter().enumerate().filter(|(_, leg)| span(leg) == phase) {
-                let (choices, _) = option::choices(self.problem, leg, Look::Best(matter(phase), slope));
+                let choices = fan::choices(self.problem, leg, matter(phase), Cut { slope, extra });
                 let Some(first) = choices.first() else { return false };
                 if phase == Span::Run {
                     rate = rate.checked_add(&first.path).unwrap_or(rate);
                 }
-                options[i] = choices;
+                options[i] = match latest.filter(|latest| choices.iter().any(|c| c.time > *latest)) {
+                    Some(latest) => choices.iter().filter(|c| c.time <= latest).cloned().collect(),
+                    None => choices,
+                };
+                if phase == Span::Inbound && only(Span::Inbound) && options[i].len() > 1 {
+                    let keep = self.compute.worth_waiting(&options[i]);
+                    if keep.contains(&false) {
+                        let kept =
+                            options[i].iter().zip(keep).filter(|(_, keep)| *keep).map(|(choice, _)| choice.clone());
+                        options[i] = kept.collect();
+                    }
+                }
+                if options[i].is_empty() {
+                    return false;
+                }
             }
         }
         let Tried { shared, late } = self.select(&options, &rate, best);
@@ -240,9 +311,26 @@ impl Settling<'_, '_> {
         late
     }
 
+    /// Of a single leg that stages in at a rate of its own: when it is done at the latest, in nanoseconds. Alone in its phase
+    /// it takes none but its cheapest path and quicker ones.
+    fn staged_by(&self) -> Option<i128> {
+        let span = |leg: &Leg| self.problem.streams[leg.stream].span;
+        let mut inbound = self.legs.iter().filter(|leg| span(leg) == Span::Inbound);
+        let leg = inbound.next().filter(|leg| leg.kbps.is_some())?;
+        let floor = fan::floor(self.problem, leg).filter(|_| inbound.next().is_none())?;
+        Some(floor.time.ceil().to_integer() + i128::from(floor.latency) * 1_000)
+    }
+
+    /// The least that each leg costs and takes. `None`: one has no way.
+    fn floors(&self) -> Option<Carried> {
+        self.legs.iter().try_fold(Carried::nothing(), |sum, leg| {
+            sum.with(&*fan::floor(self.problem, leg)?, self.problem.streams[leg.stream].span)
+        })
+    }
+
     /// Offers the best selection of one option for each leg. What runs has one; `rate` is what these cost per nanosecond,
     /// at the least.
-    pub fn select(&self, options: &[Vec<Choice>], rate: &Ratio, best: &mut Best) -> Tried {
+    pub fn select(&self, options: &[Rc<[Choice]>], rate: &Ratio, best: &mut Best) -> Tried {
         let streams = &self.problem.streams;
         let span = |leg: &Leg| streams[leg.stream].span;
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
@@ -263,15 +351,21 @@ impl Settling<'_, '_> {
             let mut chosen = legs.iter().zip(&selection.picks).map(|(leg, pick)| &options[*leg][*pick]);
             chosen.try_fold(Carried::nothing(), |sum, choice| sum.with(choice, span)).unwrap_or(Carried::nothing())
         };
-        let adds_out: Vec<i128> =
-            out.iter().map(|o| self.compute.moving_out(&legs_of(&outbound, o, Span::Outbound), rate)).collect();
-        for i in &into {
-            let adds_in = self.compute.staging_in(self.least, &legs_of(&inbound, i, Span::Inbound));
-            for (o, add) in out.iter().zip(&adds_out) {
+        let rate = Value::of_rate(rate);
+        let cheapest_first = |mut list: Vec<(i128, Selection)>| {
+            list.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.picks.cmp(&other.picks)));
+            list
+        };
+        let adds_out = |o: &Selection| self.compute.moving_out(&legs_of(&outbound, o, Span::Outbound), rate);
+        let adds_in = |i: &Selection| self.compute.staging_in(self.least, &legs_of(&inbound, i, Span::Inbound));
+        let out = cheapest_first(out.into_iter().map(|o| (adds_out(&o), o)).collect());
+        let into = cheapest_first(into.into_iter().map(|i| (adds_in(&i), i)).collect());
+        for (adds_in, i) in &into {
+            for (add, o) in &out {
                 let known = [best.total(), local.as_ref().map(|l| l.terms.total)].into_iter().flatten().min();
                 // whole numbers tell of most that they cost too much
-                if known.is_some_and(|k| base.saturating_add(adds_in).saturating_add(*add) > i128::from(k)) {
-                    continue;
+                if known.is_some_and(|k| base.saturating_add(*adds_in).saturating_add(*add) > i128::from(k)) {
+                    break;
                 }
                 inbound
                     .iter()
@@ -353,88 +447,4 @@ impl Settling<'_, '_> {
         let legs = self.legs.iter().cloned().zip(chosen.iter().map(|c| (*c).clone())).collect();
         Solution { placed: self.placed.clone(), legs, terms, times, score }
     }
-}
-
-/// Rates held on each link, in kbit/s: while staging in, and from start to finish.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Load {
-    inbound: BTreeMap<u32, u64>,
-    /// While running, and while staging out.
-    run: BTreeMap<u32, u64>,
-    outbound: BTreeMap<u32, u64>,
-}
-
-impl Load {
-    /// `false`: some link would be overfull; nothing is added then.
-    pub fn add(&mut self, problem: &Problem, span: Span, choice: &Choice) -> bool {
-        let free = |edge: u32| problem.net.edges[edge as usize].free;
-        // what runs is still held while the results are moved out
-        let phases: Vec<&mut BTreeMap<u32, u64>> = match span {
-            Span::Inbound => vec![&mut self.inbound],
-            Span::Run => vec![&mut self.run, &mut self.outbound],
-            Span::Outbound => vec![&mut self.outbound],
-        };
-        let fits = |phase: &BTreeMap<u32, u64>| {
-            choice
-                .loads()
-                .all(|(e, kbps)| phase.get(&e).copied().unwrap_or(0).checked_add(kbps).is_some_and(|k| k <= free(e)))
-        };
-        if !phases.iter().all(|p| fits(p)) {
-            return false;
-        }
-        for phase in phases {
-            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) += kbps);
-        }
-        true
-    }
-
-    /// What a link still has for a leg of this span.
-    pub fn left(&self, problem: &Problem, span: Span, edge: u32) -> u64 {
-        let phases: &[&BTreeMap<u32, u64>] = match span {
-            Span::Inbound => &[&self.inbound],
-            Span::Run => &[&self.run, &self.outbound],
-            Span::Outbound => &[&self.outbound],
-        };
-        let most = phases.iter().filter_map(|p| p.get(&edge)).max().copied().unwrap_or(0);
-        problem.net.edges[edge as usize].free.saturating_sub(most)
-    }
-
-    pub fn remove(&mut self, span: Span, choice: &Choice) {
-        let phases: Vec<&mut BTreeMap<u32, u64>> = match span {
-            Span::Inbound => vec![&mut self.inbound],
-            Span::Run => vec![&mut self.run, &mut self.outbound],
-            Span::Outbound => vec![&mut self.outbound],
-        };
-        for phase in phases {
-            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) -= kbps);
-        }
-    }
-}
-
-/// Selections worth trying: for each time that some choice takes, the cheapest choices within it; where later may be
-/// better, with each choice of each leg in turn as the slowest.
-fn selections(options: &[Vec<Choice>], legs: &[usize], matter: Matter) -> Vec<Selection> {
-    let zero = Ratio::from_integer(0);
-    if matter == Matter::None || legs.is_empty() {
-        let time = legs.iter().map(|l| options[*l][0].time).max().unwrap_or(zero);
-        return vec![Selection { picks: vec![0; legs.len()], time }];
-    }
-    let within = |leg: usize, limit: &Ratio| options[leg].iter().position(|c| c.time <= *limit);
-    let mut found: Vec<Selection> = Vec::new();
-    for (index, leg) in legs.iter().enumerate() {
-        for (pick, choice) in options[*leg].iter().enumerate() {
-            let picks: Option<Vec<usize>> = legs
-                .iter()
-                .enumerate()
-                .map(|(i, other)| if i == index { Some(pick) } else { within(*other, &choice.time) })
-                .collect();
-            if let Some(picks) = picks
-                && !found.iter().any(|s| s.picks == picks)
-            {
-                found.push(Selection { picks, time: choice.time });
-            }
-        }
-    }
-    found.sort_by(|a, b| a.time.cmp(&b.time).then_with(|| a.picks.cmp(&b.picks)));
-    found
 }

@@ -1,19 +1,30 @@
 //! When an order may start, as far as that is known before its places are: what a bound on its compute rests on.
 
 use crate::{
+    field::{GRAINS, NEVER, Value},
     problem::{HOUR, Place, Problem, Span},
     window::Meter,
 };
 use rhumb_model::ratio::Ratio;
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 /// Nanoseconds after submission.
 #[derive(Debug)]
 pub(crate) struct Starts {
     /// Every start lies in one of these, both ends included; `None`: any instant.
     spans: Option<Vec<(i128, i128)>>,
+    /// Every start that does not wait lies in one of these; `None`: any instant.
+    staged: Option<Vec<(i128, i128)>>,
     /// A run that ends later is no plan.
     deadline: Option<i128>,
+    /// What time costs, and what it costs besides after `due`.
+    value: Value,
+    late: Option<(Value, i128)>,
+    paid: RefCell<HashMap<(usize, i128), Rc<[Option<u64>]>>>,
 }
+
+/// Bits after the point of hours that a run is paid for.
+const SHIFT: u32 = 32;
 
 /// Different price windows of all sites up to which their edges are counted one by one.
 const TARIFFS: usize = 24;
@@ -24,7 +35,80 @@ const SHARES: u32 = 4;
 impl Starts {
     pub fn new(problem: &Problem) -> Self {
         let deadline = problem.deadline.filter(|_| problem.late.is_none()).map(|d| d.ceil().to_integer());
-        Self { spans: spans(problem), deadline }
+        let late = problem.late.zip(problem.deadline);
+        let late = late.map(|(late, due)| (Value::of_rate(&late), due.ceil().to_integer()));
+        let value = Value::new(problem);
+        let staged = staged(problem);
+        let spans = staged.clone().and_then(|staged| spans(problem, staged));
+        Self { spans, staged, deadline, value, late, paid: RefCell::default() }
+    }
+
+    /// Grains that time costs until `start`, and lateness if all takes `length` more nanoseconds at the least.
+    pub fn time(&self, start: i128, length: i128) -> i64 {
+        let late = self.late.map_or(0, |(late, due)| late.of((start + length - due).max(0)));
+        self.value.of(start).saturating_add(late).min(NEVER)
+    }
+
+    pub fn value(&self) -> Value {
+        self.value
+    }
+
+    /// Whether the instant of the start costs anything by itself.
+    pub fn timed(&self) -> bool {
+        self.value.of(HOUR) > 0 || self.late.is_some_and(|(late, _)| late.of(HOUR) > 0)
+    }
+
+    /// By span, the hours at factor 1 that a run of this length is paid for at the least, shifted up; `None` where it keeps
+    /// no deadline.
+    fn paid(&self, meter: Meter, length: i128, spans: &[(i128, i128)]) -> Rc<[Option<u64>]> {
+        let key = (if meter.is_flat() { usize::MAX } else { meter.key() }, length);
+        if let Some(known) = self.paid.borrow().get(&key).filter(|_| key.0 != usize::MAX) {
+            return Rc::clone(known);
+        }
+        let paid: Rc<[Option<u64>]> = spans.iter().map(|span| self.paid_within(meter, length, span)).collect();
+        self.paid.borrow_mut().insert(key, Rc::clone(&paid));
+        paid
+    }
+
+    fn paid_within(&self, meter: Meter, length: i128, span: &(i128, i128)) -> Option<u64> {
+        let (sum, scale) = self.within(meter, length, *span)?;
+        u64::try_from(sum.max(0).checked_mul(1 << SHIFT)? / (scale * HOUR)).ok()
+    }
+
+    /// Micro-units, rounded down: what compute and the instant of the start cost together at the least, where nothing is
+    /// staged before `inbound`, all takes `length` more and nobody waits; with `until`, where the start is no later. `bills`: price
+    /// windows, nanoseconds, and micro-units per hour. `None`: there is no telling. `Some(None)`: no start keeps the
+    /// deadline.
+    pub fn least_of_all<'m>(
+        &self,
+        bills: impl Iterator<Item = (Meter<'m>, i128, i128)>,
+        (inbound, until): (i128, Option<i128>),
+        length: i128,
+    ) -> Option<Option<i128>> {
+        let spans = self.staged.as_deref()?;
+        let cut: Vec<(i128, i128)> = match until {
+            Some(until) => vec![(inbound, until.max(inbound))],
+            None => Vec::new(),
+        };
+        let spans = if cut.is_empty() { spans } else { &cut };
+        let mut sums: Vec<Option<i128>> = vec![Some(0); spans.len()];
+        for (meter, hours, price) in bills {
+            let paid = match until {
+                Some(_) => [self.paid_within(meter, hours, &spans[0])].into(),
+                None => self.paid(meter, hours, spans),
+            };
+            for (sum, paid) in sums.iter_mut().zip(paid.iter()) {
+                *sum = sum.zip(*paid).map(|(sum, paid)| sum + ((price * i128::from(paid)) >> SHIFT));
+            }
+        }
+        // all of it, and not the runs alone, has to keep the deadline
+        let in_time = |first: i128| self.deadline.is_none_or(|deadline| first.max(inbound) + length <= deadline);
+        let open = spans.iter().zip(sums).filter(|((first, last), _)| *last >= inbound && in_time(*first));
+        let all = open.filter_map(|((first, _), sum)| {
+            let time = self.time((*first).max(inbound), length);
+            Some(sum? + i128::from(time / GRAINS))
+        });
+        Some(all.min())
     }
 
     /// The earliest start there can be, and all others; `None`: any instant.
@@ -36,7 +120,15 @@ impl Starts {
     /// `None`: none keeps the deadline.
     pub fn least(&self, meter: Meter, length: i128) -> Option<(i128, i128)> {
         let Some(spans) = &self.spans else { return meter.least(length) };
-        spans.iter().filter_map(|span| self.within(meter, length, *span)).min()
+        let lowest = length.checked_mul(meter.swing().0)?;
+        let mut least: Option<(i128, i128)> = None;
+        for found in spans.iter().filter_map(|span| self.within(meter, length, *span)) {
+            least = Some(least.map_or(found, |l| l.min(found)));
+            if found.0 <= lowest {
+                break;
+            }
+        }
+        least
     }
 
     /// No run of this length that starts within the span has a lower integral. `None`: none keeps the deadline.
@@ -44,16 +136,12 @@ impl Starts {
         if self.deadline.is_some_and(|deadline| from + length > deadline) {
             return None;
         }
-        let (at, scale) = meter.whole(from, length)?;
-        let (lowest, highest, _) = meter.swing();
-        // a shift changes what is paid at either end of the run
-        let shift = (highest - lowest).checked_mul(to - from)?;
-        Some(((at - shift).max(length.checked_mul(lowest)?), scale))
+        meter.least_from(from, to, length)
     }
 }
 
 /// Start is the longest inbound staging: one of the times that some leg into a component can take.
-fn spans(problem: &Problem) -> Option<Vec<(i128, i128)>> {
+fn staged(problem: &Problem) -> Option<Vec<(i128, i128)>> {
     if problem.window.is_some() {
         return None;
     }
@@ -83,6 +171,13 @@ fn spans(problem: &Problem) -> Option<Vec<(i128, i128)>> {
             }
         }
     }
+    spans.sort_unstable();
+    spans.dedup();
+    Some(spans)
+}
+
+/// With the edges that the order may wait for.
+fn spans(problem: &Problem, mut spans: Vec<(i128, i128)>) -> Option<Vec<(i128, i128)>> {
     let terms = &problem.request.order.terms;
     if let (Some(deadline), None) = (problem.deadline, terms.value_per_hour) {
         // it may wait for an edge: where every day is like the one before, one of the first day's

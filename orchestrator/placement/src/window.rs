@@ -1,6 +1,9 @@
 //! Time of day: price windows integrated exactly over a run, and the openings of an order's own window.
 
+mod day;
+
 use crate::problem::HOUR;
+use day::Day;
 use jiff::Timestamp;
 use num_traits::{CheckedAdd, CheckedMul};
 use rhumb_model::{
@@ -31,6 +34,8 @@ pub(crate) struct Tariff {
     highest: i128,
     /// No zone changes its clocks from `base` until then.
     steady: Option<i128>,
+    /// Any day until then.
+    day: Option<Day>,
 }
 
 /// A time of one factor, until the next piece begins; the last holds until `known`, or for ever.
@@ -65,7 +70,8 @@ impl Tariff {
         let (lowest, highest) = (scaled(factors().min()), scaled(factors().max()));
         let (pieces, edges) = (Vec::new(), Vec::new());
         let endless = book.windows.is_empty();
-        let mut tariff = Self { book, base, pieces, edges, known: 0, endless, scale, lowest, highest, steady: None };
+        let mut tariff =
+            Self { book, base, pieces, edges, known: 0, endless, scale, lowest, highest, steady: None, day: None };
         tariff.rebase(base);
         tariff
     }
@@ -85,6 +91,35 @@ impl Tariff {
         self.endless = self.book.windows.is_empty();
         let changes = self.book.windows.iter().filter_map(|w| w.tz.time_zone().following(base).next());
         self.steady = changes.map(|t| t.timestamp().as_nanosecond() - base.as_nanosecond()).min();
+        self.day = None;
+        if !self.endless && self.highest < 1 << 14 && self.steady.is_none_or(|steady| steady > 4 * DAY) {
+            self.extend(2 * DAY);
+            self.day = self.any_day();
+        }
+    }
+
+    /// The second day from the base on, as every day is until the clocks change.
+    fn any_day(&self) -> Option<Day> {
+        let narrow = |wide: i128| i64::try_from(wide).ok();
+        let begin = self.sum(DAY, 1)?;
+        let at_begin = self.pieces.iter().rfind(|p| p.from <= DAY)?;
+        let mut pieces = vec![(0, narrow(at_begin.factor)?, 0)];
+        for piece in self.pieces.iter().filter(|p| (DAY + 1..2 * DAY).contains(&p.from)) {
+            pieces.push((narrow(piece.from - DAY)?, narrow(piece.factor)?, narrow(piece.before - begin)?));
+        }
+        let edges = self.edges.iter().filter(|e| (DAY..2 * DAY).contains(*e));
+        let edges = edges.map(|e| narrow(e - DAY)).collect::<Option<_>>()?;
+        Some(Day { pieces, edges, whole: narrow(self.sum(2 * DAY, 1)? - begin)? })
+    }
+
+    /// The day, and two instants from the base, where every day up to the later is like any other.
+    fn days(&self, from: i128, until: i128) -> Option<(&Day, i64, i64)> {
+        let day = self.day.as_ref()?;
+        let steady = self.steady.is_none_or(|steady| until < steady);
+        let (from, until) = (i64::try_from(from).ok()?, i64::try_from(until).ok()?);
+        // no sum up to there is more than 64 bits hold
+        let narrow = i128::from(until) < (1 << 62) / self.highest.max(1);
+        (steady && narrow && from >= 0).then_some((day, from, until))
     }
 
     fn factor_at(&self, at: Timestamp) -> i128 {
@@ -110,16 +145,12 @@ impl Tariff {
     /// Learns all pieces up to `until`.
     fn extend(&mut self, until: i128) {
         while !self.endless && self.known <= until {
-            let next = Timestamp::from_nanosecond(self.base.as_nanosecond() + self.known)
-                .ok()
-                .and_then(|at| self.book.next_edge(at));
-            let Some(next) = next else {
+            let Some((known, factor)) = self.like_the_day_before().or_else(|| self.following()) else {
                 self.endless = true;
                 return;
             };
-            self.known = next.as_nanosecond() - self.base.as_nanosecond();
-            self.edges.push(self.known);
-            let factor = self.factor_at(next);
+            self.known = known;
+            self.edges.push(known);
             if let Some(last) = self.pieces.last().copied().filter(|last| last.factor != factor) {
                 let before = last.before + last.factor * (self.known - last.from);
                 self.pieces.push(Piece { from: self.known, factor, before });
@@ -127,11 +158,35 @@ impl Tariff {
         }
     }
 
+    /// The edge after those that are known, and the factor from then on. `None`: there is none.
+    fn following(&self) -> Option<(i128, i128)> {
+        let at = Timestamp::from_nanosecond(self.base.as_nanosecond() + self.known).ok()?;
+        let next = self.book.next_edge(at)?;
+        Some((next.as_nanosecond() - self.base.as_nanosecond(), self.factor_at(next)))
+    }
+
+    /// The same where that edge follows from the day before. `None`: it does not.
+    fn like_the_day_before(&self) -> Option<(i128, i128)> {
+        // the first day and a bit are read from the book
+        let since = self.known.checked_sub(DAY).filter(|since| *since > 0)?;
+        let before = *self.edges.get(self.edges.partition_point(|edge| *edge <= since))?;
+        let next = before + DAY;
+        if self.steady.is_some_and(|steady| next + DAY >= steady) {
+            return None;
+        }
+        let piece = self.pieces.partition_point(|piece| piece.from <= before).checked_sub(1)?;
+        Some((next, self.pieces[piece].factor))
+    }
+
     /// The integral of the factor from the base to `at`, which is known; times `scale`, both in parts of a nanosecond of
     /// which there are `unit` in one. `None`: out of range.
     fn sum(&self, at: i128, unit: i128) -> Option<i128> {
-        let index = self.pieces.partition_point(|piece| piece.from <= at.div_euclid(unit)).saturating_sub(1);
+        let instant = if unit == 1 { at } else { at.div_euclid(unit) };
+        let index = self.pieces.partition_point(|piece| piece.from <= instant).saturating_sub(1);
         let piece = &self.pieces[index];
+        if unit == 1 {
+            return i128::checked_add(piece.before, i128::checked_mul(piece.factor, at - piece.from)?);
+        }
         let within = i128::checked_sub(at, i128::checked_mul(piece.from, unit)?)?;
         i128::checked_add(i128::checked_mul(piece.before, unit)?, i128::checked_mul(piece.factor, within)?)
     }
@@ -242,8 +297,35 @@ impl<'t> Meter<'t> {
         }
         let offset = tariff.since(self.submit);
         let end = i128::checked_add(i128::checked_add(offset, start)?, length)?;
+        if let Some((day, begin, end)) = tariff.days(offset + start, end) {
+            return Some((i128::from(day.sum(end) - day.sum(begin)), tariff.scale));
+        }
         tariff.extend(end + 1);
         Some((i128::checked_sub(tariff.sum(end, 1)?, tariff.sum(offset + start, 1)?)?, tariff.scale))
+    }
+
+    /// The least of `whole` over all starts from one instant to another: at either, or where the run begins or ends at an
+    /// edge between.
+    pub fn least_from(&self, from: i128, to: i128, length: i128) -> Option<(i128, i128)> {
+        if to - from < DAY {
+            let mut tariff = self.tariff.borrow_mut();
+            let offset = tariff.since(self.submit);
+            if let Some((day, begin, _)) = tariff.days(offset + from, offset + to + length)
+                && let (Ok(more), Ok(length)) = (i64::try_from(to - from), i64::try_from(length))
+            {
+                return Some((i128::from(day.least(begin, begin + more, length)), tariff.scale));
+            }
+        }
+        let (mut least, scale) = self.whole(from, length)?;
+        if to == from || self.is_flat() {
+            return Some((least, scale));
+        }
+        least = least.min(self.whole(to, length)?.0);
+        let within = |shift: i128| self.edges(&Ratio::from_integer(from + shift), &Ratio::from_integer(to + shift));
+        for start in within(0).into_iter().chain(within(length).into_iter().map(|edge| edge - length)) {
+            least = least.min(self.whole(start, length)?.0);
+        }
+        Some((least, scale))
     }
 
     /// The beginning of the first opening (factor 0) that holds `length` from its beginning, or from submission on.
@@ -338,6 +420,30 @@ mod tests {
         let t = Meter::new(&tariff, submit);
         let (least, scale) = t.least(12 * HOUR).unwrap();
         assert_eq!(Ratio::new(least, scale), hours(6, 1) + hours(2, 1));
+    }
+
+    #[test]
+    fn the_least_from_a_span_of_starts_is_that_of_its_best_start() {
+        for zone in ["Asia/Shanghai", "America/New_York"] {
+            let mut book = night("0.6");
+            book.windows[0].tz = zone.parse().unwrap();
+            // before, over and after a change of the clocks in New York
+            for submit in ["2026-07-30T13:30:00Z", "2026-10-31T13:30:00Z", "2026-11-03T07:10:00Z"] {
+                let submit = submit.parse().unwrap();
+                let tariff = RefCell::new(Tariff::new(&book.windows, submit));
+                let t = Meter::new(&tariff, submit);
+                for (from, to, length) in
+                    [(0, 90, 600), (300, 1_300, 100), (1_000, 1_010, 2_000), (20, 4_000, 777), (7, 7, 9)]
+                {
+                    let minute = HOUR / 60;
+                    let (least, scale) = t.least_from(from * minute, to * minute, length * minute).unwrap();
+                    // windows begin and end on whole minutes: so does the best start
+                    let best =
+                        (from..=to).map(|m| t.integral(&hours(m, 60), &hours(length, 60)).unwrap()).min().unwrap();
+                    assert_eq!(Ratio::new(least, scale), best, "{zone} {submit} {from} {to} {length}");
+                }
+            }
+        }
     }
 
     #[test]

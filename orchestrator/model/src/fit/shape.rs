@@ -34,6 +34,10 @@ impl NodeShape {
 
     /// The shape once new slices have found their places on their devices.
     pub fn settled(mut self) -> Self {
+        // without slices it is in order already
+        if self.groups.iter().all(|group| group.slices.is_empty()) {
+            return self;
+        }
         for group in &mut self.groups {
             let memory = group.memory;
             group.slices.iter_mut().for_each(|s| *s = s.settled(memory));

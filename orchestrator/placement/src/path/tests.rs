@@ -1,6 +1,6 @@
 //! The search against an enumeration of all loop-free paths, which knows nothing of it.
 
-use super::{Ask, Tree, Wanted, alternatives, routes};
+use super::{Ask, Limits, Tree, Wanted, alternatives, routes};
 use crate::network::{Direction, Network, Price};
 use proptest::prelude::*;
 use rhumb_federation::View;
@@ -105,7 +105,7 @@ proptest! {
                 front.push((*price, path.clone(), *latency));
             }
         }
-        let found: Vec<_> = routes(&net, &ask, &tree, point(0), limit, Wanted::Front(None))
+        let found: Vec<_> = routes(&net, &ask, &tree, point(0), limit, Wanted::Front(Limits::default()))
             .into_iter()
             .map(|r| ((r.cost / 1_000_000) as u64, number(&r.edges), r.latency / 1000))
             .collect();

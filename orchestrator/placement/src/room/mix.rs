@@ -25,6 +25,10 @@ impl<'p> Mix<'p> {
         Self { entries: &policy.demand_mix, known: RefCell::default() }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Thousandths of devices that are lost, times the sum of the weights.
     pub fn lost(&self, shape: &NodeShape) -> i128 {
         if self.entries.is_empty() {

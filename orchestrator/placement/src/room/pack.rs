@@ -165,6 +165,24 @@ struct Step {
     left: NodeShape,
 }
 
+/// What is known of one replica on a node of a group.
+#[derive(Debug, Clone)]
+enum Looked {
+    /// It spoils at least so much, if it fits at all.
+    At(Key),
+    /// `None`: it does not fit.
+    Step(Option<Step>),
+}
+
+impl Looked {
+    fn key(&self) -> Option<Key> {
+        match self {
+            Self::At(key) => Some(*key),
+            Self::Step(step) => step.as_ref().map(|step| step.key),
+        }
+    }
+}
+
 impl Packing<'_> {
     /// Places all replicas of the want, each where it spoils least, without going back. Nodes that are equal go the same
     /// way, so that a run of them is filled at once.
@@ -175,16 +193,21 @@ impl Packing<'_> {
         let mut groups = groups;
         for (model, n) in &want.replicas {
             let mut left = *n;
-            let mut steps: Vec<Option<Step>> = groups.iter().map(|g| self.step(g, *model)).collect();
+            let mut steps: Vec<Looked> = groups.iter().map(|g| Looked::At(self.least(g))).collect();
             while left > 0 {
                 let open = |i: &usize| spread != Some(Spread::Rack) || !racks.contains(&groups[*i].shape.rack);
-                let key = |i: usize| steps[i].as_ref().map(|s| (s.key, i));
-                let (_, at) = (0..groups.len()).filter(open).filter_map(key).min()?;
+                let all: Vec<usize> = (0..groups.len()).filter(open).collect();
+                let (_, at) = self.first(&all, &mut steps, &groups, *model)?;
                 let count = groups[at].count;
                 // what else there is to go to while one node is filled
                 let siblings = count > 1;
-                let others = (0..groups.len()).filter(|i| siblings || *i != at).filter_map(key).map(|(k, _)| k).min();
-                let first = steps[at].clone()?;
+                let others = if left > 1 && spread.is_none() {
+                    let all: Vec<usize> = (0..groups.len()).filter(|i| siblings || *i != at).collect();
+                    self.first(&all, &mut steps, &groups, *model).map(|(key, _)| key)
+                } else {
+                    None
+                };
+                let Looked::Step(Some(first)) = steps[at].clone() else { return None };
                 let (shape, on_node) =
                     if spread.is_some() { (first.left, 1) } else { self.run(first.left, *model, left, others) };
                 let nodes = match spread {
@@ -196,15 +219,44 @@ impl Packing<'_> {
                 racks.insert(shape.rack.clone());
                 let to = self.put(&mut groups, at, shape, nodes);
                 if to == steps.len() {
-                    steps.push(self.step(&groups[to], *model));
+                    steps.push(Looked::Step(self.step(&groups[to], *model)));
                 }
                 if groups[at].count == 0 {
-                    steps[at] = None;
+                    steps[at] = Looked::Step(None);
                 }
             }
             groups.retain(|g| g.count > 0);
         }
         Some(groups)
+    }
+
+    /// The least key of these groups, of equals the first; no more of them are tried than that takes.
+    fn first(
+        &self,
+        of: &[usize],
+        steps: &mut [Looked],
+        groups: &[Group],
+        model: Option<&ModelName>,
+    ) -> Option<(Key, usize)> {
+        loop {
+            let (_, at) = of.iter().filter_map(|i| Some((steps[*i].key()?, *i))).min()?;
+            match &steps[at] {
+                Looked::Step(step) => return step.as_ref().map(|step| (step.key, at)),
+                Looked::At(_) => steps[at] = Looked::Step(self.step(&groups[at], model)),
+            }
+        }
+    }
+
+    /// No replica on a node of the group has a lower key.
+    fn least(&self, group: &Group) -> Key {
+        let need = &self.wants[self.index].component.need;
+        // a share or a slice takes less than a device
+        let devices = need.accelerators.as_ref().map_or(0, |a| a.count.unwrap_or(1).max(1));
+        // of cores each end of a difference is rounded down
+        let cores = if need.cpu.milli() > 0 { (need.cpu.milli() >> 10) + 1 } else { 0 };
+        let taken = (u64::from(devices) * 1_000).saturating_mul(1 << 20).saturating_add(cores);
+        let left = size(&group.shape).saturating_sub(taken);
+        (if self.mix.is_empty() { 0 } else { i128::MIN }, false, left)
     }
 
     /// Fills one node with up to `most` replicas, of which it has one already, as long as no other node would be better.

@@ -4,13 +4,15 @@
 use crate::{
     cost::Carried,
     joint::SLACK,
+    load::Load,
     option::{self, Choice, Look},
-    settle::{Best, Load, Settling},
+    settle::{Best, Settling},
 };
 use num_traits::CheckedAdd;
+use std::rc::Rc;
 
 /// `independent`: what each leg would choose alone, cheapest first; `floors`: what it costs at the least.
-pub(crate) fn settle(settling: &Settling, independent: &[Vec<Choice>], floors: &[Choice], best: &mut Best) {
+pub(crate) fn settle(settling: &Settling, independent: &[Rc<[Choice]>], floors: &[Choice], best: &mut Best) {
     let problem = settling.problem;
     let most = problem.policy.alternatives as usize;
     let mut options = Vec::with_capacity(settling.legs.len());
@@ -21,7 +23,7 @@ pub(crate) fn settle(settling: &Settling, independent: &[Vec<Choice>], floors: &
         let local = alone.first().is_none_or(|c| c.edges.is_empty());
         divide.push(!local && super::divides(problem, leg));
         if local || divide[index] {
-            options.push(alone.clone());
+            options.push(alone.to_vec());
             continue;
         }
         let (choices, left_out) = option::choices(problem, leg, Look::Wide(most, None));

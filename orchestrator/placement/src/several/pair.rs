@@ -8,7 +8,7 @@ use super::{Found, More, flow, held, tree};
 use crate::{
     legs::Leg,
     network::{Direction, Price},
-    option::{self, Choice, Ends, Look, Matter},
+    option::{self, Choice, Cut, Ends, Look, Matter},
     path::{self, Ask, Route, Wanted},
     problem::Problem,
 };
@@ -70,7 +70,7 @@ pub(crate) fn protected(problem: &Problem, leg: &Leg, ends: &Ends, look: Look) -
     };
     if matter == Matter::None {
         let Some(lowest) = rungs.last() else { return found };
-        let pairs = known(problem, leg.stream, ends, *lowest, Some(0), Look::Best(Matter::None, None));
+        let pairs = known(problem, leg.stream, ends, *lowest, Some(0), Look::Best(Matter::None, Cut::default()));
         floor(&pairs, *lowest, pairs.cheapest);
         if let Some(best) = pairs.list.first() {
             let free = best.primary.iter().chain(&best.backup).map(|e| problem.net.edges[*e as usize].free).min();

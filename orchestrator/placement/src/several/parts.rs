@@ -66,7 +66,7 @@ fn divide(
 ) -> Divided {
     let (net, stream) = (problem.net, &problem.streams[leg.stream]);
     let tree = problem.tree(stream, ask, &ends.roots);
-    let wanted = if untimed { path::Wanted::Cheapest } else { path::Wanted::Front(None) };
+    let wanted = if untimed { path::Wanted::Cheapest } else { path::Wanted::Front(path::Limits::default()) };
     let single = path::routes(net, ask, &tree, ends.start, stream.bound, wanted);
     let carries = |r: &Route| problem.relax.bandwidth || r.edges.iter().all(|e| room(*e) >= kbps);
     let part = |edges: &[u32], kbps: u64| -> Part {

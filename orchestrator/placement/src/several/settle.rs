@@ -5,12 +5,13 @@ use crate::{
     cost::Compute,
     joint::SLACK,
     legs::{self, Leg, Sites},
-    option::{self, Choice, Look},
+    option::{self, Choice, Cut, Look},
     problem::{Problem, Span},
     settle::{Best, Placed, SERVINGS, Settling},
 };
 use num_traits::CheckedAdd;
 use rhumb_model::ratio::Ratio;
+use std::rc::Rc;
 
 /// Whether some leg may take more than one path.
 pub(crate) fn concerns(problem: &Problem) -> bool {
@@ -43,22 +44,22 @@ impl Settling<'_, '_> {
         let span = |leg: &Leg| streams[leg.stream].span;
         let held = self.legs.iter().any(|l| span(l) == Span::Run && l.kbps.is_some());
         let matter = |wanted: Span| self.compute.matter(wanted, held);
-        let mut options: Vec<Vec<Choice>> = Vec::with_capacity(self.legs.len());
+        let mut options: Vec<Rc<[Choice]>> = Vec::with_capacity(self.legs.len());
         let mut floors: Vec<Choice> = Vec::with_capacity(self.legs.len());
         let mut left_out: Vec<Vec<Choice>> = Vec::with_capacity(self.legs.len());
         for leg in self.legs {
-            let (choices, rest) = option::choices(self.problem, leg, Look::Best(matter(span(leg)), None));
+            let (choices, rest) = option::choices(self.problem, leg, Look::Best(matter(span(leg)), Cut::default()));
             // none: there is no way to carry it, and that is known
             let Some(least) = choices.iter().chain(&rest).min_by(|a, b| a.cost.cmp(&b.cost)) else { return };
             floors.push(option::timeless(least.clone()));
             left_out.push(rest);
-            options.push(choices);
+            options.push(choices.into());
         }
         let open = left_out.iter().any(|l| !l.is_empty());
         if open {
             best.leave(self.left_out(&floors, &left_out).map_or(self.least, |b| b - SLACK));
         }
-        if options.iter().any(Vec::is_empty) {
+        if options.iter().any(|o| o.is_empty()) {
             return;
         }
         let running = self.legs.iter().zip(&options).filter(|(leg, _)| span(leg) == Span::Run);
