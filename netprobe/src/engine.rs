@@ -9,9 +9,11 @@ use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use rhumb_probe_session::Received;
 
+use crate::clock::wake_on_time;
 use crate::prober::{Entry, Shared};
-use crate::socket::{MOST_PACKET_BYTES, connect, transmit};
+use crate::socket::{Mailbox, connect, transmit};
 
 pub(crate) const WAKE: Token = Token(usize::MAX);
 /// Longest wait; nothing depends on it.
@@ -54,7 +56,8 @@ impl Engine {
 
     pub(crate) fn run(&mut self) {
         let mut events = Events::with_capacity(EVENTS);
-        let mut buffer = [0; MOST_PACKET_BYTES];
+        let mut mailbox = Mailbox::new();
+        wake_on_time();
         loop {
             match self.poll.poll(&mut events, Some(self.wait())) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -72,7 +75,7 @@ impl Engine {
                 }
             }
             for lane in self.lanes.values_mut().filter(|lane| lane.ready) {
-                lane.take_answers(&self.shared, &mut buffer);
+                lane.take_answers(&self.shared, &mut mailbox);
             }
             if woken && !self.follow_roster() {
                 return;
@@ -141,7 +144,7 @@ impl Engine {
 impl Lane {
     fn open(&mut self, token: usize, poll: &Poll) -> io::Result<()> {
         if self.socket.is_none() {
-            let mut socket = connect(self.entry.target.addr)?;
+            let mut socket = connect(self.entry.target.addr, self.entry.target.dscp)?;
             poll.registry().register(&mut socket, Token(token), Interest::READABLE)?;
             self.socket = Some(socket);
         }
@@ -151,19 +154,21 @@ impl Lane {
     fn send(&mut self, shared: &Shared) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Ok(()) };
         let mut session = self.entry.lock();
-        let packet = session.send(shared.clock.now());
+        session.record(shared.clock.monotonic_ns());
+        let packet = session.sender.send(shared.clock.now());
         drop(session);
         // what the host cannot send is lost as surely as what the network drops
         transmit(socket, &packet)
     }
 
-    fn take_answers(&mut self, shared: &Shared, buffer: &mut [u8]) {
+    fn take_answers(&mut self, shared: &Shared, mailbox: &mut Mailbox) {
         let Some(socket) = &self.socket else { return };
         for _ in 0..TURN {
-            match socket.recv(buffer) {
-                Ok(length) => {
-                    let received = shared.clock.now();
-                    if let Err(error) = self.entry.lock().on_reply(&buffer[..length], received) {
+            match mailbox.receive(socket, shared.clock) {
+                Ok(packet) => {
+                    let received = Received { at: packet.at, ttl: packet.ttl, dscp: packet.dscp };
+                    let taken = self.entry.lock().sender.on_answer(&mailbox.octets[..packet.bytes], received);
+                    if let Err(error) = taken {
                         tracing::trace!(link = %self.entry.target.id, %error, "answer not taken");
                     }
                 }

@@ -62,6 +62,25 @@ pub enum ProbeError {
         #[source]
         source: io::Error,
     },
+    /// The environment holds no key.
+    #[error("{name} holds no usable probe key")]
+    EnvKey {
+        /// The variable.
+        name: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: KeyError,
+    },
+    /// A packet of that size cannot be made.
+    #[error("cannot send probes of {bytes} octets; give {least} to {most}, or leave out --size")]
+    Size {
+        /// Octets asked for.
+        bytes: usize,
+        /// What the packet has anyway.
+        least: usize,
+        /// The most.
+        most: usize,
+    },
     /// The key file holds no key.
     #[error("{} holds no usable probe key", path.display())]
     Key {

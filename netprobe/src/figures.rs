@@ -1,6 +1,6 @@
 //! What a prober says of one link.
 
-use rhumb_probe_session::Figures;
+use rhumb_probe_session::{FarClock, Figures, PathSeen, Record, Trend};
 use serde::{Deserialize, Serialize};
 
 /// One link's window. What was not measured is `None`.
@@ -38,10 +38,67 @@ pub struct LinkFigures {
     pub refused: u64,
     /// Microseconds since any answer came; `None` before the first.
     pub last_reply_age_us: Option<u64>,
+    /// Of the answers beyond the first, those to copies that reached the reflector.
+    #[serde(default)]
+    pub duplicates_forward: u64,
+    /// Of the answers beyond the first, copies of one answer.
+    #[serde(default)]
+    pub duplicates_backward: u64,
+    /// Probes that reached the reflector after a later one.
+    #[serde(default)]
+    pub reordered_forward: u64,
+    /// Answers that came after one sent later.
+    #[serde(default)]
+    pub reordered_backward: u64,
+    /// Median one-way delay there, if both clocks follow UTC well enough.
+    #[serde(default)]
+    pub delay_forward_us: Option<u64>,
+    /// Median one-way delay back.
+    #[serde(default)]
+    pub delay_backward_us: Option<u64>,
+    /// Delay variation there: 95th percentile less the least; needs no synchronised clock.
+    #[serde(default)]
+    pub pdv_forward_us: Option<u64>,
+    /// Delay variation back.
+    #[serde(default)]
+    pub pdv_backward_us: Option<u64>,
+    /// What the reflector's clock is good for.
+    #[serde(default)]
+    pub far_clock: Option<FarClock>,
+    /// Marks of the path.
+    #[serde(default)]
+    pub path: PathSeen,
+    /// Least round trip over the recorded windows, moved only when they insist: what decisions should rest on.
+    #[serde(default)]
+    pub steady_min_us: Option<u64>,
+    /// The same of the 95th percentile.
+    #[serde(default)]
+    pub steady_p95_us: Option<u64>,
+    /// Whether the last three recorded windows measured nothing: the figures are old, not zero and not endless.
+    #[serde(default)]
+    pub stale: bool,
+    /// Whether the least round trip moved for good with the last recorded window: from and to.
+    #[serde(default)]
+    pub min_moved_us: Option<(u64, u64)>,
+    /// Whether the last recorded window came by another path: more or fewer hops, or a moved least round trip.
+    #[serde(default)]
+    pub path_changed: bool,
+}
+
+/// One recorded window of a link. Windows of one link add up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkWindow {
+    /// The link.
+    pub link: String,
+    /// When it began, in milliseconds since 1970.
+    pub start_unix_ms: u64,
+    /// What was measured.
+    pub record: Record,
 }
 
 impl LinkFigures {
-    pub(crate) fn new(link: &str, figures: &Figures) -> Self {
+    pub(crate) fn new(link: &str, figures: &Figures, trend: &Trend) -> Self {
+        let change = trend.change();
         let trips = figures.round_trips.as_ref();
         Self {
             link: link.to_owned(),
@@ -51,17 +108,37 @@ impl LinkFigures {
             pending: figures.pending,
             lost_forward_ppm: figures.ppm_of_settled(figures.lost_forward),
             lost_backward_ppm: figures.ppm_of_settled(figures.lost_backward),
-            rtt_min_us: trips.map(|trips| us(trips.min_ns)),
-            rtt_p50_us: trips.map(|trips| us(trips.p50_ns)),
-            rtt_p95_us: trips.map(|trips| us(trips.p95_ns)),
-            rtt_p99_us: trips.map(|trips| us(trips.p99_ns)),
+            rtt_min_us: trips.map(|trips| us_measured(trips.min_ns)),
+            rtt_p50_us: trips.map(|trips| us_measured(trips.p50_ns)),
+            rtt_p95_us: trips.map(|trips| us_measured(trips.p95_ns)),
+            rtt_p99_us: trips.map(|trips| us_measured(trips.p99_ns)),
             jitter_us: trips.map(|trips| us(trips.ipdv_ns)),
             duplicates: figures.duplicates,
             reordered: figures.reordered,
             refused: figures.refused,
             last_reply_age_us: figures.last_reply_age_ns.map(us),
+            duplicates_forward: figures.duplicates_forward,
+            duplicates_backward: figures.duplicates_backward,
+            reordered_forward: figures.reordered_forward,
+            reordered_backward: figures.reordered_backward,
+            delay_forward_us: figures.one_way.map(|delays| us_measured(delays.forward_p50_ns)),
+            delay_backward_us: figures.one_way.map(|delays| us_measured(delays.backward_p50_ns)),
+            pdv_forward_us: figures.variation_forward.map(|variation| us(variation.p95_ns)),
+            pdv_backward_us: figures.variation_backward.map(|variation| us(variation.p95_ns)),
+            far_clock: figures.far_clock,
+            path: figures.path,
+            steady_min_us: trend.min_ns().map(us_measured),
+            steady_p95_us: trend.p95_ns().map(us_measured),
+            stale: trend.is_stale(),
+            min_moved_us: change.min_moved.map(|(from_ns, to_ns)| (us_measured(from_ns), us_measured(to_ns))),
+            path_changed: change.path_changed,
         }
     }
+}
+
+/// A delay that was measured: less than a microsecond is the least there is, and not nothing.
+pub(crate) fn us_measured(ns: u64) -> u64 {
+    us(ns).max(1)
 }
 
 pub(crate) fn us(ns: u64) -> u64 {

@@ -2,23 +2,30 @@
 //! commands.
 //!
 //! Invariants:
-//! - a time stamp is taken on a thread that does nothing else, right after the socket gave the packet or right before it gets
-//!   it: what else the process does never counts as delay;
+//! - the kernel tells when a packet came, and a thread that does nothing else takes the time right before one goes: what else
+//!   the process does never counts as delay;
 //! - probes are spread at random around their interval, so that they do not march in step with anything they measure;
 //! - figures come with their counts: what was not measured is absent, not zero.
 
+mod clock;
 mod engine;
 mod error;
 mod figures;
+mod key;
 mod prober;
 mod reflect;
 mod send;
 mod socket;
+mod summary;
 
 pub use error::ProbeError;
-pub use figures::LinkFigures;
+pub use figures::{LinkFigures, LinkWindow};
+pub use key::{key_from_env, read_key};
 pub use prober::{Prober, ProberConfig, Target};
-pub use reflect::{Reflector, reflect};
-pub use rhumb_probe_session::{Key, KeyError, Mode, ReflectorConfig, ReflectorCounts};
-pub use send::{SendConfig, SendSummary, send};
-pub use socket::read_key;
+pub use reflect::{Reflector, reflect, reflect_with};
+pub use rhumb_probe_session::{
+    Counting, ErrorEstimate, Extensions, FarClock, FarCount, IpNet, Key, KeyError, Mode, PathSeen, Record,
+    ReflectorConfig, ReflectorCounts, Spread,
+};
+pub use send::{SendConfig, send, send_watched};
+pub use summary::{SendSummary, WaySummary};

@@ -1,17 +1,20 @@
 //! The prober: every target of an agent, probed by one thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::{Poll, Waker};
-use rhumb_probe_session::{Mode, Sender, SenderConfig};
+use rhumb_probe_session::{Extensions, Mode, Record, Sender, SenderConfig, Trend, WindowView};
 
+use crate::clock::Clock;
 use crate::engine::{Engine, WAKE};
-use crate::socket::Clock;
-use crate::{LinkFigures, ProbeError};
+use crate::{LinkFigures, LinkWindow, ProbeError};
+
+/// Recorded windows of a link that wait to be taken; older ones are dropped.
+const MOST_RECORDS: usize = 64;
 
 /// What to probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +27,17 @@ pub struct Target {
     pub ssid: u16,
     /// Mean time between probes.
     pub interval: Duration,
+    /// Class (six bits) the probes are sent in.
+    pub dscp: u8,
+    /// Octets of a probe, filled up with padding; 0 for the bare packet. A second target of full-size packets finds a path that
+    /// swallows them.
+    pub packet_bytes: usize,
 }
 
 impl Target {
     /// A target at the usual pace, five probes a second.
     pub fn new(id: impl Into<String>, addr: SocketAddr) -> Self {
-        Self { id: id.into(), addr, ssid: 0, interval: Duration::from_millis(200) }
+        Self { id: id.into(), addr, ssid: 0, interval: Duration::from_millis(200), dscp: 0, packet_bytes: 0 }
     }
 }
 
@@ -42,11 +50,21 @@ pub struct ProberConfig {
     pub window: Duration,
     /// Whether packets carry a tag.
     pub mode: Mode,
+    /// Length of the windows that are recorded, and that decide what is steady and what is stale.
+    pub record: Duration,
+    /// Whether probes carry the extension by which a reflector of this program tells its counters; 20 octets each.
+    pub counters: bool,
 }
 
 impl Default for ProberConfig {
     fn default() -> Self {
-        Self { seed: 0, window: Duration::from_secs(10), mode: Mode::Open }
+        Self {
+            seed: 0,
+            window: Duration::from_secs(10),
+            mode: Mode::Open,
+            record: Duration::from_mins(1),
+            counters: false,
+        }
     }
 }
 
@@ -77,7 +95,28 @@ pub(crate) struct Roster {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) target: Target,
-    pub(crate) session: Arc<Mutex<Sender>>,
+    pub(crate) session: Arc<Mutex<Session>>,
+}
+
+/// What is known of one target.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) sender: Sender,
+    trend: Trend,
+    records: VecDeque<Record>,
+}
+
+impl Session {
+    /// Records the windows that are complete.
+    pub(crate) fn record(&mut self, now_ns: u64) {
+        while let Some(record) = self.sender.take_record(now_ns) {
+            self.trend.observe(WindowView::from(&record));
+            if self.records.len() >= MOST_RECORDS {
+                self.records.pop_front();
+            }
+            self.records.push_back(record);
+        }
+    }
 }
 
 impl Prober {
@@ -112,19 +151,44 @@ impl Prober {
         let entries: Vec<_> = self.shared.roster().entries.values().cloned().collect();
         let figures = |entry: &Entry| {
             let session = entry.lock();
-            LinkFigures::new(&entry.target.id, &session.figures(self.shared.clock.monotonic_ns()))
+            let now = session.sender.figures(self.shared.clock.monotonic_ns());
+            LinkFigures::new(&entry.target.id, &now, &session.trend)
         };
         entries.iter().map(figures).collect()
     }
 
-    fn begin(&self, target: &Target) -> Arc<Mutex<Sender>> {
+    /// The windows recorded since the last call, by link and time.
+    pub fn take_windows(&self) -> Vec<LinkWindow> {
+        let clock = self.shared.clock;
+        let entries: Vec<_> = self.shared.roster().entries.values().cloned().collect();
+        let windows = |entry: &Entry| {
+            let records = std::mem::take(&mut entry.lock().records);
+            let link = entry.target.id.clone();
+            records.into_iter().map(move |record| LinkWindow {
+                link: link.clone(),
+                start_unix_ms: clock.unix_ms_of(record.start_ns),
+                record,
+            })
+        };
+        entries.iter().flat_map(windows).collect()
+    }
+
+    fn begin(&self, target: &Target) -> Arc<Mutex<Session>> {
         let config = SenderConfig {
             ssid: target.ssid,
             mode: self.config.mode.clone(),
             window_ns: self.config.window.as_nanos() as u64,
+            record_ns: self.config.record.as_nanos() as u64,
+            extensions: Extensions {
+                packet_bytes: target.packet_bytes,
+                service: (target.dscp > 0).then_some(target.dscp),
+                counters: self.config.counters,
+                ..Extensions::default()
+            },
             ..SenderConfig::default()
         };
-        Arc::new(Mutex::new(Sender::new(config)))
+        let (sender, trend, records) = (Sender::new(config), Trend::default(), VecDeque::new());
+        Arc::new(Mutex::new(Session { sender, trend, records }))
     }
 
     fn wake(&self) {
@@ -148,7 +212,8 @@ impl Drop for Prober {
 
 impl Target {
     fn leads_where(&self, other: &Self) -> bool {
-        self.addr == other.addr && self.ssid == other.ssid
+        let way = |target: &Self| (target.addr, target.ssid, target.dscp, target.packet_bytes);
+        way(self) == way(other)
     }
 }
 
@@ -159,7 +224,7 @@ impl Shared {
 }
 
 impl Entry {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Sender> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Session> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

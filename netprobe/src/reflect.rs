@@ -8,15 +8,18 @@ use std::time::Duration;
 
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
-use rhumb_probe_session::{Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts};
+use rhumb_probe_session::{Incoming, IpNet, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts};
 
 use crate::ProbeError;
-use crate::socket::{Clock, MOST_PACKET_BYTES, bind, resolve, wall};
+use crate::clock::{Clock, wake_on_time, wall};
+use crate::socket::{Mailbox, bind, resolve, send_back};
 
 const SOCKET: Token = Token(0);
 const STOP: Token = Token(1);
 /// Packets answered before a stop is looked for.
 const TURN: usize = 64;
+/// How often a watcher is told.
+const WATCH: Duration = Duration::from_secs(1);
 
 /// Answers probes until dropped.
 #[derive(Debug)]
@@ -55,6 +58,11 @@ impl Reflector {
     pub fn counts(&self) -> ReflectorCounts {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).counts()
     }
+
+    /// Answers these networks from now on; none named means all.
+    pub fn serve(&self, sources: Vec<IpNet>) {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).serve(sources);
+    }
 }
 
 impl Drop for Reflector {
@@ -78,16 +86,39 @@ pub async fn reflect(
     ready: impl FnOnce(SocketAddr),
     until: impl Future<Output = ()>,
 ) -> Result<ReflectorCounts, ProbeError> {
+    let config = ReflectorConfig { mode, ..ReflectorConfig::default() };
+    reflect_with(listen, config, ready, |_| {}, until).await
+}
+
+/// The same with all its settings; `watch` is told the counts once a second.
+pub async fn reflect_with(
+    listen: &str,
+    config: ReflectorConfig,
+    ready: impl FnOnce(SocketAddr),
+    mut watch: impl FnMut(ReflectorCounts),
+    until: impl Future<Output = ()>,
+) -> Result<ReflectorCounts, ProbeError> {
     let address = resolve(listen).await?;
-    let reflector = Reflector::bind(address, ReflectorConfig { mode, ..ReflectorConfig::default() })?;
+    let reflector = Reflector::bind(address, config)?;
     ready(reflector.address());
-    until.await;
+    let watching = async {
+        loop {
+            tokio::time::sleep(WATCH).await;
+            watch(reflector.counts());
+        }
+    };
+    tokio::select! {
+        () = until => {}
+        () = watching => {}
+    }
     Ok(reflector.counts())
 }
 
 fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>) {
+    wake_on_time();
     let clock = Clock::new();
     let mut events = Events::with_capacity(8);
+    let mut mailbox = Mailbox::new();
     let mut ready = false;
     loop {
         match poll.poll(&mut events, ready.then_some(Duration::ZERO)) {
@@ -101,29 +132,34 @@ fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>) {
         if events.iter().any(|event| event.token() == STOP) {
             return;
         }
-        ready = answer_some(socket, sessions, clock);
+        ready = answer_some(socket, sessions, clock, &mut mailbox);
     }
 }
 
 /// Answers up to a turn's packets; whether there may be more.
-fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock) -> bool {
-    let mut buffer = [0; MOST_PACKET_BYTES];
+fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock, mailbox: &mut Mailbox) -> bool {
     for _ in 0..TURN {
-        let (length, source) = match socket.recv_from(&mut buffer) {
-            Ok(received) => received,
+        let packet = match mailbox.receive(socket, clock) {
+            Ok(packet) => packet,
             // what a closed port said of an answer is no end; an empty socket is
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => continue,
         };
-        let received = clock.now();
+        let incoming = Incoming {
+            source: packet.source,
+            received: packet.at,
+            ttl: packet.ttl,
+            dscp: packet.dscp.unwrap_or(0),
+            ecn: packet.ecn,
+        };
         let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = sessions.reflect(source, &buffer[..length], received, wall);
+        let answer = sessions.answer(&incoming, &mailbox.octets[..packet.bytes], wall);
         drop(sessions);
         // refusals are counted, and a lost answer is for the sender to find
         if let Ok(answer) = answer
-            && let Err(error) = socket.send_to(&answer, source)
+            && let Err(error) = send_back(socket, &answer.octets, packet.source, answer.dscp, packet.came_to)
         {
-            tracing::trace!(%source, %error, "answer not sent");
+            tracing::trace!(source = %packet.source, %error, "answer not sent");
         }
     }
     true

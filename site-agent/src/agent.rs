@@ -254,6 +254,14 @@ impl<R: Runtime> Agent<R> {
         }
     }
 
+    /// The nodes have something else now. What runs goes on.
+    pub(crate) fn renew(&mut self, nodes: Vec<NodeReport>) {
+        for (key, device) in self.allocator.renew(&nodes) {
+            tracing::warn!(order = %key.order, component = %key.component, device, "a device under an order is not well");
+        }
+        self.base.nodes = nodes;
+    }
+
     /// From now on nothing is started, and what runs is stopped.
     pub(crate) fn close(&mut self) {
         self.closing = Some(Closing);

@@ -2,7 +2,7 @@
 
 use crate::error::AgentError;
 use rhumb_model::{
-    Bytes, DatasetName, ModelName, PointName, Span, document,
+    Bytes, DatasetName, Label, ModelName, NodeName, PointName, Span, document,
     federation_file::{DeviceKind, NodeEntry},
 };
 use serde::{Deserialize, Serialize};
@@ -91,6 +91,70 @@ pub enum Devices {
         /// As in the federation file.
         nodes: Vec<NodeEntry>,
     },
+    /// What is found on this host: the NVIDIA driver, the tools of the makers whose cards are there, and the kernel.
+    Auto {
+        #[serde(default)]
+        host: HostSettings,
+    },
+    /// The NVIDIA driver, which must be there.
+    Nvml {
+        /// Its library; default: where the system has it.
+        #[serde(default)]
+        library: Option<PathBuf>,
+        #[serde(default)]
+        host: HostSettings,
+    },
+    /// Output of makers' tools, such as `[nvidia-smi, -q, -x]`; what comes first is taken first.
+    Output {
+        #[serde(default)]
+        commands: Vec<Vec<String>>,
+        /// Output that somebody wrote to files.
+        #[serde(default)]
+        files: Vec<PathBuf>,
+        #[serde(default)]
+        host: HostSettings,
+    },
+}
+
+impl Devices {
+    /// How the host is looked at, where it is.
+    pub(crate) fn host(&self) -> Option<&HostSettings> {
+        match self {
+            Self::File { .. } => None,
+            Self::Auto { host } | Self::Nvml { host, .. } | Self::Output { host, .. } => Some(host),
+        }
+    }
+}
+
+/// How this host is looked at, and what it is called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostSettings {
+    pub node: NodeName,
+    pub rack: Option<Label>,
+    pub nvl_domain: Option<Label>,
+    /// Where `/sys` and `/proc` are.
+    pub root: PathBuf,
+    /// More device models, as in the catalogue that is built in.
+    pub catalogue: Option<PathBuf>,
+    /// What one call of a driver may take; a tool has ten times that.
+    pub timeout: Span,
+    /// How often the devices are looked at.
+    pub every: Span,
+}
+
+impl Default for HostSettings {
+    fn default() -> Self {
+        Self {
+            node: NodeName::new("n1").expect("a letter and a digit are a name"),
+            rack: None,
+            nvl_domain: None,
+            root: "/".into(),
+            catalogue: None,
+            timeout: Span::from_micros(500_000),
+            every: Span::from_micros(15_000_000),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,6 +251,15 @@ impl AgentConfig {
         };
         if !(self.orchestrator.starts_with("http://") || self.orchestrator.starts_with("https://")) {
             return setting("orchestrator", &self.orchestrator, "write a URL that begins with http:// or https://");
+        }
+        if let Some(host) = self.devices.as_ref().and_then(Devices::host) {
+            let second = Span::from_micros(1_000_000);
+            if host.timeout < Span::from_micros(1_000) || host.timeout > second {
+                return setting("devices.host.timeout", &host.timeout, "write a time from 1ms to 1s");
+            }
+            if host.every < second {
+                return setting("devices.host.every", &host.every, "write at least 1s");
+            }
         }
         if self.token.is_some() == self.token_file.is_some() {
             return setting("token", &"", "give either token or token_file");

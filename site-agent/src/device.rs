@@ -1,5 +1,7 @@
 //! What this point has to give: nodes and their devices.
 
+mod found;
+
 use crate::{config::Devices, error::AgentError};
 use rhumb_model::{
     Bytes, ModelName, NodeName,
@@ -8,15 +10,28 @@ use rhumb_model::{
 };
 use rhumb_wire::NodeReport;
 use std::collections::BTreeMap;
+use tokio::sync::watch;
 
 /// Most nodes or devices of a node that a file may declare.
 const MOST: u32 = 4_096;
 
-/// The inventory by its configured source; none for a relay.
-pub(crate) fn inventory(devices: Option<&Devices>) -> Result<Vec<NodeReport>, AgentError> {
+/// What a point has, and what becomes of it.
+#[derive(Debug, Default)]
+pub(crate) struct Inventory {
+    pub(crate) nodes: Vec<NodeReport>,
+    /// Says again what there is whenever that changes; `None`: it does not.
+    pub(crate) changes: Option<watch::Receiver<Vec<NodeReport>>>,
+}
+
+/// The inventory by its configured source; none for a relay. Looks at the host, which may take seconds.
+pub(crate) fn inventory(devices: Option<&Devices>) -> Result<Inventory, AgentError> {
     match devices {
-        None => Ok(Vec::new()),
-        Some(Devices::File { kinds, nodes }) => declared(kinds, nodes),
+        None => Ok(Inventory::default()),
+        Some(Devices::File { kinds, nodes }) => Ok(Inventory { nodes: declared(kinds, nodes)?, changes: None }),
+        Some(looked @ (Devices::Auto { .. } | Devices::Nvml { .. } | Devices::Output { .. })) => {
+            let (nodes, changes) = found::watch(looked)?;
+            Ok(Inventory { nodes, changes: Some(changes) })
+        }
     }
 }
 
@@ -42,6 +57,7 @@ fn declared(kinds: &BTreeMap<ModelName, DeviceKind>, entries: &[NodeEntry]) -> R
                 memory: entry.memory,
                 rack: entry.rack.as_ref().map(ToString::to_string),
                 nvl_domain: entry.nvl_domain.as_ref().map(ToString::to_string),
+                unknown: Vec::new(),
             });
         }
     }
@@ -108,7 +124,7 @@ mod tests {
              - {accelerators: [{model: H100, count: 5, islands: [2, 2]}, {model: A100, count: 2, islands: [2]}], cpu: 8, memory: 1GiB}\n\
              - {count: 2, cpu: 4}\n",
         );
-        let nodes = inventory(Some(&file)).unwrap();
+        let nodes = inventory(Some(&file)).unwrap().nodes;
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["n1", "n2", "n3"]);
         let islands: Vec<Option<u16>> = nodes[0].devices.iter().map(|device| device.island).collect();
@@ -126,6 +142,6 @@ mod tests {
 
     #[test]
     fn a_relay_has_nothing() {
-        assert!(inventory(None).unwrap().is_empty());
+        assert!(inventory(None).unwrap().nodes.is_empty());
     }
 }

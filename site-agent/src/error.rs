@@ -1,6 +1,7 @@
 //! Why the agent cannot start or go on.
 
 use crate::dataplane::overlay::OverlayError;
+use rhumb_devices::catalogue::CatalogueError;
 use rhumb_model::DocumentError;
 use rhumb_probe::ProbeError;
 use std::{io, path::PathBuf};
@@ -25,6 +26,10 @@ pub enum AgentError {
     Overlay(#[from] OverlayError),
     #[error("cannot make an HTTP client")]
     Client(#[source] reqwest::Error),
+    #[error("cannot read the device catalogue {path}", path = path.display())]
+    Catalogue { path: PathBuf, source: CatalogueError },
+    #[error("cannot see this host's devices")]
+    Devices(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("a step of the agent panicked; its records on disk are whole, start it again")]
     Panic,
 }

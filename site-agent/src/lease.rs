@@ -4,8 +4,10 @@
 //! that an old copy is refused when it returns.
 
 use rhumb_model::{
-    Bytes, ComponentName, Cores, NodeName, OrderId,
-    site::{Device, Health},
+    Bytes, ComponentName, Cores, Node, NodeName, OrderId,
+    fit::{self, NodeUse},
+    order::{Accelerators, Need},
+    site::Health,
 };
 use rhumb_wire::{NodeReport, report::AssignmentKey};
 use serde::{Deserialize, Serialize};
@@ -49,17 +51,10 @@ fn identity(key: &AssignmentKey) -> Identity {
     (key.order, key.component.clone(), key.replica)
 }
 
-#[derive(Debug, Clone)]
-struct Stock {
-    devices: BTreeMap<u32, Health>,
-    cpu: Cores,
-    memory: Bytes,
-}
-
 /// The leases of one point.
 #[derive(Debug, Clone, Default)]
 pub struct Allocator {
-    nodes: BTreeMap<NodeName, Stock>,
+    nodes: BTreeMap<NodeName, Node>,
     claims: BTreeMap<AssignmentKey, Claim>,
     taken: BTreeMap<(NodeName, u32), AssignmentKey>,
     highest: BTreeMap<Identity, u64>,
@@ -67,13 +62,36 @@ pub struct Allocator {
 
 impl Allocator {
     pub fn new(nodes: &[NodeReport]) -> Self {
-        let stock = |node: &NodeReport| Stock {
-            devices: node.devices.iter().map(|device: &Device| (device.index, device.health)).collect(),
-            cpu: node.cpu,
-            memory: node.memory,
+        Self { nodes: stock(nodes), ..Self::default() }
+    }
+
+    /// Goes on with what the nodes have now. Claims stay; those that hold a device which is gone or not well any more are
+    /// named, with the device.
+    pub fn renew(&mut self, nodes: &[NodeReport]) -> Vec<(AssignmentKey, u32)> {
+        self.nodes = stock(nodes);
+        let well = |node: &NodeName, index: u32| {
+            let of = self.nodes.get(node);
+            of.is_some_and(|n| n.devices.iter().any(|d| d.index == index && d.health == Health::Ok))
         };
-        let nodes = nodes.iter().map(|node| (node.name.clone(), stock(node))).collect();
-        Self { nodes, ..Self::default() }
+        let held = self.taken.iter().filter(|((node, device), _)| !well(node, *device));
+        held.map(|((_, device), by)| (by.clone(), *device)).collect()
+    }
+
+    /// The devices that a claim for as many of the same model would get on its node now, by the rule that placement counts
+    /// on: the best-connected free ones. `None`: there are none.
+    pub fn choose(&self, claim: &Claim) -> Option<Vec<u32>> {
+        let node = self.nodes.get(&claim.node)?;
+        let first = claim.devices.first()?;
+        let model = node.devices.iter().find(|d| d.index == *first).or(node.devices.first())?.model.clone();
+        let accelerators = Accelerators::whole(u32::try_from(claim.devices.len()).ok()?);
+        let need = Need { accelerators: Some(accelerators), cpu: claim.cpu, memory: claim.memory };
+        let mut used = NodeUse::default();
+        for held in self.claims.values().filter(|held| held.node == claim.node) {
+            let devices: Vec<u32> = held.devices.iter().copied().collect();
+            let whole = rhumb_model::Share::from_thousandths(1_000);
+            used.add(held.cpu, held.memory, &devices, whole, Bytes::ZERO);
+        }
+        fit::allocate(&need, Some(&model), node, &used)
     }
 
     /// Grants `claim` to `key`, or says why not and changes no lease. The same again is granted again.
@@ -131,10 +149,10 @@ impl Allocator {
         let node = &claim.node;
         let stock = self.nodes.get(node).ok_or_else(|| LeaseError::UnknownNode(node.clone()))?;
         for &device in &claim.devices {
-            match stock.devices.get(&device) {
+            match stock.devices.iter().find(|d| d.index == device).map(|d| d.health) {
                 None => return Err(LeaseError::UnknownDevice { node: node.clone(), device }),
                 Some(Health::Ok) => {}
-                Some(&health) => return Err(LeaseError::Unhealthy { node: node.clone(), device, health }),
+                Some(health) => return Err(LeaseError::Unhealthy { node: node.clone(), device, health }),
             }
             if let Some(by) = self.taken.get(&(node.clone(), device)) {
                 return Err(LeaseError::Taken { node: node.clone(), device, by: by.clone() });
@@ -160,11 +178,23 @@ impl Allocator {
     }
 }
 
+fn stock(nodes: &[NodeReport]) -> BTreeMap<NodeName, Node> {
+    let node = |n: &NodeReport| Node {
+        name: n.name.clone(),
+        devices: n.devices.clone(),
+        cpu: n.cpu,
+        memory: n.memory,
+        rack: None,
+        nvl_domain: None,
+    };
+    nodes.iter().map(|n| (n.name.clone(), node(n))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use rhumb_model::ModelName;
+    use rhumb_model::{ModelName, site::Device};
     use uuid::Uuid;
 
     fn node(name: &str, devices: u32) -> NodeReport {
@@ -184,6 +214,7 @@ mod tests {
             memory: Bytes::from_bytes(64 << 30),
             rack: None,
             nvl_domain: None,
+            unknown: Vec::new(),
         }
     }
 
@@ -210,6 +241,38 @@ mod tests {
         leases.lease(&key(3, 1, 0), claim("n1", &[2], 0)).expect("a refusal holds nothing");
         leases.release(&key(1, 1, 0));
         leases.lease(&key(2, 1, 0), claim("n1", &[1], 0)).unwrap();
+    }
+
+    /// What the agent would give is what placement counts on: of two pairs the one that is whole.
+    #[test]
+    fn the_best_connected_free_devices_are_chosen() {
+        let mut pairs = node("n1", 4);
+        for device in &mut pairs.devices {
+            device.island = Some(device.index as u16 / 2);
+        }
+        let mut leases = Allocator::new(&[pairs]);
+        leases.lease(&key(1, 1, 0), claim("n1", &[0], 0)).unwrap();
+        assert_eq!(leases.choose(&claim("n1", &[0, 1], 0)), Some(vec![2, 3]));
+        assert_eq!(leases.choose(&claim("n1", &[2], 0)), Some(vec![1]));
+        assert_eq!(leases.choose(&claim("n1", &[0, 1, 2, 3], 0)), None);
+        assert_eq!(leases.choose(&claim("n2", &[0], 0)), None);
+    }
+
+    /// A card that is lost, or cut anew, under an order: the order keeps what it has, and nobody else gets it.
+    #[test]
+    fn a_device_that_is_lost_under_a_claim_is_named_and_not_given_again() {
+        let mut leases = Allocator::new(&[node("n1", 2)]);
+        leases.lease(&key(1, 1, 0), claim("n1", &[0], 0)).unwrap();
+        let mut now = node("n1", 2);
+        now.devices[0].health = Health::Failed;
+        assert_eq!(leases.renew(&[now.clone()]), [(key(1, 1, 0), 0)]);
+        assert!(leases.claims().contains_key(&key(1, 1, 0)));
+        leases.release(&key(1, 1, 0));
+        let refused = leases.lease(&key(2, 1, 0), claim("n1", &[0], 0));
+        assert!(matches!(refused, Err(LeaseError::Unhealthy { .. })), "{refused:?}");
+        now.devices[0].health = Health::Ok;
+        assert!(leases.renew(&[now]).is_empty());
+        leases.lease(&key(3, 1, 0), claim("n1", &[0], 0)).unwrap();
     }
 
     #[test]

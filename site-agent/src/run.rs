@@ -16,7 +16,7 @@ use crate::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rhumb_probe::{Prober, ProberConfig, Reflector, ReflectorConfig};
-use rhumb_wire::{Report, SyncReply};
+use rhumb_wire::{NodeReport, Report, SyncReply};
 use serde::Serialize;
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -29,7 +29,7 @@ use std::{
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::oneshot,
+    sync::{oneshot, watch},
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };
@@ -51,7 +51,9 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     config.check()?;
     let client =
         Client::new(&config.orchestrator, &config.secret()?, &config.sync, config.limits.reply.bytes() as usize)?;
-    let nodes = device::inventory(config.devices.as_ref())?;
+    let devices = config.devices.clone();
+    let looked = spawn_blocking(move || device::inventory(devices.as_ref())).await.map_err(|_| AgentError::Panic)??;
+    let device::Inventory { nodes, changes } = looked;
     let data_dir = prepare(&config.data_dir)?;
     let _lock = lock(&data_dir)?;
     let store = Arc::new(open_store(&config, data_dir.clone()).await?);
@@ -93,6 +95,7 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
         boot_id: Uuid::now_v7(),
         seq: 0,
         inventory: Inventory::Send,
+        devices: changes,
         told: Visible::default(),
         sent: Instant::now(),
         next: Instant::now(),
@@ -133,6 +136,18 @@ pub async fn shutdown_asked(parent: bool) -> io::Result<()> {
     }
 }
 
+/// What the nodes have, once that changes.
+async fn changed(devices: &mut Option<watch::Receiver<Vec<NodeReport>>>) -> Vec<NodeReport> {
+    if let Some(changes) = devices {
+        if changes.changed().await.is_ok() {
+            return changes.borrow_and_update().clone();
+        }
+        // nobody looks any more
+        *devices = None;
+    }
+    std::future::pending().await
+}
+
 type Answer = (BootTime, Result<SyncReply, SyncError>);
 type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
@@ -147,6 +162,8 @@ struct Driver {
     boot_id: Uuid,
     seq: u64,
     inventory: Inventory,
+    /// What the nodes have, whenever that changes.
+    devices: Option<watch::Receiver<Vec<NodeReport>>>,
     /// What the last report said.
     told: Visible,
     /// When it was sent.
@@ -182,6 +199,13 @@ impl Driver {
                 () = sleep_until(next), if call.is_none() => {
                     let wait_ms = self.wait_ms();
                     call = Some(self.call(wait_ms));
+                }
+                nodes = changed(&mut self.devices) => {
+                    self.agent().renew(nodes);
+                    self.inventory = Inventory::Send;
+                    // the call on its way says what there was
+                    call = None;
+                    self.hurry();
                 }
                 _ = tick.tick() => {
                     self.step().await?;

@@ -43,10 +43,42 @@ impl LinkShape {
             ("a loss in parts per million of", u64::from(self.loss_ppm), MOST_LOSS_PPM),
             ("a rate in kilobits per second of", self.rate_kbps, MOST_RATE_KBPS),
         ];
-        match figures.into_iter().find(|(_, value, most)| value > most) {
-            Some((what, value, most)) => Err(EmulatorError::OutOfRange { id: id.to_owned(), what, value, most }),
-            None => Ok(()),
-        }
+        check_figures(id, figures)
+    }
+}
+
+/// What else may happen to datagrams of one directed link. Streams are spared. None of it happens by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Faults {
+    /// Datagrams per million that come out twice.
+    #[serde(default)]
+    pub duplicate_ppm: u32,
+    /// Datagrams per million that are held back while others pass them.
+    #[serde(default)]
+    pub reorder_ppm: u32,
+    /// For how many microseconds beyond their delay.
+    #[serde(default)]
+    pub reorder_us: u64,
+    /// Payload octets of the largest datagram that passes; larger ones vanish without a word. 0 is no limit.
+    #[serde(default)]
+    pub most_bytes: usize,
+}
+
+impl Faults {
+    pub(crate) fn check(&self, id: &str) -> Result<(), EmulatorError> {
+        let figures = [
+            ("duplicates in parts per million of", u64::from(self.duplicate_ppm), MOST_LOSS_PPM),
+            ("reordering in parts per million of", u64::from(self.reorder_ppm), MOST_LOSS_PPM),
+            ("a hold-back in microseconds of", self.reorder_us, MOST_DELAY_US),
+        ];
+        check_figures(id, figures)
+    }
+}
+
+fn check_figures(id: &str, figures: impl IntoIterator<Item = (&'static str, u64, u64)>) -> Result<(), EmulatorError> {
+    match figures.into_iter().find(|(_, value, most)| value > most) {
+        Some((what, value, most)) => Err(EmulatorError::OutOfRange { id: id.to_owned(), what, value, most }),
+        None => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::link::Link;
 use crate::tcp::TcpFront;
 use crate::timer::{Timer, TimerThread};
 use crate::udp::{Target, UdpFront, UdpThread};
-use crate::{ControlStatus, EmulatorConfig, EmulatorError, LinkShape, LinkStatus, ShapePatch, Snapshot};
+use crate::{ControlStatus, EmulatorConfig, EmulatorError, Faults, LinkShape, LinkStatus, ShapePatch, Snapshot};
 
 /// A running emulator. Its ports close when it is dropped; [`Emulator::stop`] also waits until they are free again.
 #[derive(Debug)]
@@ -127,6 +127,13 @@ impl Emulator {
         directed.link.set_shape(shape, self.timer.now());
         self.route_controls();
         Ok(shape)
+    }
+
+    /// Gives a link's datagrams these faults from now on.
+    pub fn set_faults(&self, id: &str, faults: Faults) -> Result<(), EmulatorError> {
+        faults.check(id)?;
+        self.directed(id)?.link.set_faults(faults);
+        Ok(())
     }
 
     /// Stops everything on a link: datagrams vanish, connections stall and are reset after a second, new ones are reset at

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - no byte passes a cut link; cutting every link of a point cuts its control channel too;
-//! - nothing is reordered within a link: jitter moves a packet, never past its predecessor;
+//! - nothing is reordered within a link, unless its faults say so: jitter moves a packet, never past its predecessor;
 //! - every queue is finite: datagrams are dropped at the tail, streams push back on their sender;
 //! - UDP and TCP of one directed link share its rate;
 //! - all randomness comes from the seed, by one stream per link and purpose.
@@ -28,7 +28,7 @@ mod tcp;
 mod timer;
 mod udp;
 
-pub use config::{ControlConfig, EmulatorConfig, LinkConfig, LinkShape, ShapePatch};
+pub use config::{ControlConfig, EmulatorConfig, Faults, LinkConfig, LinkShape, ShapePatch};
 pub use emulator::Emulator;
 pub use error::EmulatorError;
 pub use status::{ControlStatus, LinkStatus, Snapshot, Traffic};

@@ -6,8 +6,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::watch;
 
-use crate::LinkShape;
 use crate::status::Counters;
+use crate::{Faults, LinkShape};
 
 /// Payload of a full TCP segment over Ethernet with time stamps.
 const SEGMENT_BYTES: usize = 1_448;
@@ -43,6 +43,11 @@ pub(crate) struct Link {
 #[derive(Debug)]
 struct State {
     shape: LinkShape,
+    faults: Faults,
+    /// Datagrams accepted so far: the number of the next.
+    accepted: u64,
+    /// Highest number that has come out.
+    newest_out: Option<u64>,
     /// When the transmitter has sent all it has accepted.
     idle_at: u64,
     /// When the last datagram comes out: nothing may come out before it.
@@ -51,6 +56,18 @@ struct State {
     loss: StdRng,
     jitter: StdRng,
     segments: StdRng,
+    trouble: StdRng,
+}
+
+/// A datagram's way through a link, decided as it enters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Transit {
+    /// When it comes out.
+    pub(crate) due_at: u64,
+    /// Its place among the datagrams the link has accepted.
+    pub(crate) number: u64,
+    /// Whether it comes out twice.
+    pub(crate) twice: bool,
 }
 
 /// When a piece of a stream leaves the transmitter, and when it comes out.
@@ -65,12 +82,16 @@ impl Link {
         let stream = |purpose: u64| StdRng::seed_from_u64(stream_seed(seed, id, purpose));
         let state = State {
             shape,
+            faults: Faults::default(),
+            accepted: 0,
+            newest_out: None,
             idle_at: 0,
             last_due: 0,
             in_flight_bytes: 0,
             loss: stream(1),
             jitter: stream(2),
             segments: stream(3),
+            trouble: stream(4),
         };
         Self {
             id: id.to_owned(),
@@ -101,6 +122,10 @@ impl Link {
         state.idle_at = now.saturating_add(transmit_ns(waiting, shape.rate_kbps));
     }
 
+    pub(crate) fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
     pub(crate) fn set_cut(&self, cut: bool) {
         self.cut.send_replace(cut);
     }
@@ -113,24 +138,35 @@ impl Link {
         self.cut.subscribe()
     }
 
-    /// When a datagram accepted now comes out; `None` if it never does. What is accepted must be given to `datagram_left`.
-    pub(crate) fn accept_datagram(&self, bytes: usize, now: u64) -> Option<u64> {
-        let due = if self.is_cut() { None } else { self.lock().accept_datagram(bytes, now) };
-        if due.is_none() {
+    /// What becomes of a datagram that comes now; `None` if it never comes out. What is accepted must be given to `datagram_left`.
+    pub(crate) fn accept_datagram(&self, bytes: usize, now: u64) -> Option<Transit> {
+        let transit = if self.is_cut() { None } else { self.lock().accept_datagram(bytes, now) };
+        if transit.is_none() {
             self.udp.dropped(1, bytes);
         }
-        due
+        transit
     }
 
-    /// Takes a datagram out of the link; whether it may be handed to the far end.
-    pub(crate) fn datagram_left(&self, bytes: usize) -> bool {
-        self.lock().in_flight_bytes -= bytes;
+    /// Takes a datagram out of the link; how many copies are to be handed to the far end.
+    pub(crate) fn datagram_left(&self, bytes: usize, transit: Transit) -> usize {
+        let mut state = self.lock();
+        state.in_flight_bytes -= bytes;
         if self.is_cut() {
+            drop(state);
             self.udp.dropped(1, bytes);
-            return false;
+            return 0;
         }
+        let late = state.newest_out > Some(transit.number);
+        state.newest_out = state.newest_out.max(Some(transit.number));
+        drop(state);
         self.udp.passed(1, bytes);
-        true
+        if late {
+            self.udp.reordered();
+        }
+        if transit.twice {
+            self.udp.duplicated();
+        }
+        1 + usize::from(transit.twice)
     }
 
     /// When a piece of a stream accepted now leaves the transmitter and comes out.
@@ -167,8 +203,11 @@ impl Link {
 }
 
 impl State {
-    fn accept_datagram(&mut self, bytes: usize, now: u64) -> Option<u64> {
+    fn accept_datagram(&mut self, bytes: usize, now: u64) -> Option<Transit> {
         if self.shape.loss_ppm > 0 && self.loss.random_range(0..1_000_000) < self.shape.loss_ppm {
+            return None;
+        }
+        if self.faults.most_bytes > 0 && bytes > self.faults.most_bytes {
             return None;
         }
         let rate = self.shape.rate_kbps;
@@ -178,10 +217,21 @@ impl State {
             return None;
         }
         self.in_flight_bytes += bytes;
+        let number = self.accepted;
+        self.accepted += 1;
         let sent_at = self.transmit(bytes, now);
-        let delay = self.delay_ns();
-        self.last_due = self.last_due.max(sent_at + delay);
-        Some(self.last_due)
+        let due_at = sent_at + self.delay_ns();
+        let twice = self.strikes(self.faults.duplicate_ppm);
+        if self.strikes(self.faults.reorder_ppm) {
+            // held back on its own: those behind it keep to their time
+            return Some(Transit { due_at: due_at + self.faults.reorder_us * NS_PER_US, number, twice });
+        }
+        self.last_due = self.last_due.max(due_at);
+        Some(Transit { due_at: self.last_due, number, twice })
+    }
+
+    fn strikes(&mut self, ppm: u32) -> bool {
+        ppm > 0 && self.trouble.random_range(0..1_000_000) < ppm
     }
 
     fn accept_piece(&mut self, bytes: usize, now: u64) -> Passage {
@@ -249,10 +299,29 @@ mod tests {
         Link::new("ab", shape, 7)
     }
 
+    fn due(link: &Link, bytes: usize, now: u64) -> Option<u64> {
+        link.accept_datagram(bytes, now).map(|transit| transit.due_at)
+    }
+
+    #[test]
+    fn faults_are_counted_as_they_come_out() {
+        let link = link(LinkShape::delay(1_000));
+        link.set_faults(Faults { reorder_ppm: 1_000_000, reorder_us: 5_000, ..Faults::default() });
+        let held = link.accept_datagram(44, 0).unwrap();
+        link.set_faults(Faults { duplicate_ppm: 1_000_000, most_bytes: 100, ..Faults::default() });
+        let doubled = link.accept_datagram(44, MS).unwrap();
+        assert_eq!((held.due_at, doubled.due_at), (6 * MS, 2 * MS));
+        assert_eq!(link.accept_datagram(101, MS), None, "a hole for large ones");
+        assert_eq!((link.datagram_left(44, doubled), link.datagram_left(44, held)), (2, 1));
+        let counts = link.udp.read();
+        assert_eq!((counts.passed_packets, counts.dropped_packets), (2, 1));
+        assert_eq!((counts.duplicated_packets, counts.reordered_packets), (1, 1));
+    }
+
     #[test]
     fn delay_alone_is_exact() {
         let link = link(LinkShape::delay(20_000));
-        assert_eq!(link.accept_datagram(100, 5 * MS), Some(25 * MS));
+        assert_eq!(due(&link, 100, 5 * MS), Some(25 * MS));
     }
 
     #[test]
@@ -262,7 +331,7 @@ mod tests {
         let mut offsets = Vec::new();
         for packet in 0..2_000 {
             let now = packet * MS;
-            let due = link.accept_datagram(44, now).expect("no loss, no rate");
+            let due = due(&link, 44, now).expect("no loss, no rate");
             assert!(due >= last, "reordered");
             last = due;
             assert!((18 * MS..=22 * MS).contains(&(due - now)), "{}", due - now);
@@ -289,7 +358,7 @@ mod tests {
         let accepted = (0..200).filter(|_| link.accept_datagram(1_000, 0).is_some()).count();
         assert_eq!(accepted, 100);
         assert_eq!(link.accept_datagram(1_000, 0), None);
-        assert_eq!(link.accept_datagram(1_000, 10 * MS), Some(101 * MS));
+        assert_eq!(due(&link, 1_000, 10 * MS), Some(101 * MS));
         assert_eq!(link.udp.read().dropped_packets, 101);
     }
 
@@ -297,7 +366,7 @@ mod tests {
     fn streams_and_datagrams_share_the_rate() {
         let link = link(LinkShape { rate_kbps: 8_000, latency_us: 1_000, ..LinkShape::default() });
         assert_eq!(link.accept_piece(5_000, 0), Passage { sent_at: 5 * MS, due_at: 6 * MS });
-        assert_eq!(link.accept_datagram(1_000, 0), Some(7 * MS));
+        assert_eq!(due(&link, 1_000, 0), Some(7 * MS));
     }
 
     #[test]
@@ -319,13 +388,13 @@ mod tests {
     #[test]
     fn a_cut_stops_what_is_on_its_way() {
         let link = link(LinkShape::delay(10_000));
-        assert!(link.accept_datagram(44, 0).is_some());
+        let stopped = link.accept_datagram(44, 0).unwrap();
         link.set_cut(true);
-        assert!(!link.datagram_left(44));
+        assert_eq!(link.datagram_left(44, stopped), 0);
         assert_eq!(link.accept_datagram(44, 0), None);
         link.set_cut(false);
-        assert!(link.accept_datagram(44, 0).is_some());
-        assert!(link.datagram_left(44));
+        let passing = link.accept_datagram(44, 0).unwrap();
+        assert_eq!(link.datagram_left(44, passing), 1);
         let counts = link.udp.read();
         assert_eq!((counts.passed_packets, counts.dropped_packets), (1, 2));
     }

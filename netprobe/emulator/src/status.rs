@@ -57,6 +57,10 @@ pub struct Traffic {
     pub dropped_packets: u64,
     /// Payload octets of those.
     pub dropped_bytes: u64,
+    /// Copies handed to the far end beyond the first; not among the passed ones.
+    pub duplicated_packets: u64,
+    /// Packets handed over after one that came later (RFC 4737); copies do not count.
+    pub reordered_packets: u64,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +69,8 @@ pub(crate) struct Counters {
     passed_bytes: AtomicU64,
     dropped_packets: AtomicU64,
     dropped_bytes: AtomicU64,
+    duplicated_packets: AtomicU64,
+    reordered_packets: AtomicU64,
 }
 
 impl Counters {
@@ -78,12 +84,22 @@ impl Counters {
         self.dropped_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    pub(crate) fn duplicated(&self) {
+        self.duplicated_packets.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reordered(&self) {
+        self.reordered_packets.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn read(&self) -> Traffic {
         Traffic {
             passed_packets: self.passed_packets.load(Ordering::Relaxed),
             passed_bytes: self.passed_bytes.load(Ordering::Relaxed),
             dropped_packets: self.dropped_packets.load(Ordering::Relaxed),
             dropped_bytes: self.dropped_bytes.load(Ordering::Relaxed),
+            duplicated_packets: self.duplicated_packets.load(Ordering::Relaxed),
+            reordered_packets: self.reordered_packets.load(Ordering::Relaxed),
         }
     }
 }

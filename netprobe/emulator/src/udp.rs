@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::EmulatorError;
 use crate::link::Link;
-use crate::timer::{Datagram, Timer};
+use crate::timer::{Datagram, Timer, wake_on_time};
 
 /// An upstream socket without traffic for this long is closed.
 const IDLE_NS: u64 = 60_000_000_000;
@@ -135,6 +135,7 @@ impl Drop for UdpThread {
 
 impl Receiver {
     fn run(&mut self) {
+        wake_on_time();
         let mut events = Events::with_capacity(256);
         let mut ready = BTreeSet::new();
         let mut swept_at = 0;
@@ -189,8 +190,8 @@ impl Receiver {
                 return true;
             }
         };
-        if let Some(due) = link.accept_datagram(bytes, now) {
-            self.timer.send_at(due, Datagram { link, socket, to: None, payload: self.buffer[..bytes].into() });
+        if let Some(transit) = link.accept_datagram(bytes, now) {
+            self.timer.send(Datagram { link, transit, socket, to: None, payload: self.buffer[..bytes].into() });
         }
         true
     }
@@ -206,10 +207,10 @@ impl Receiver {
         upstream.used_at = now;
         let front = &self.fronts[upstream.front];
         let link = Arc::clone(&front.reverse);
-        if let Some(due) = link.accept_datagram(bytes, now) {
+        if let Some(transit) = link.accept_datagram(bytes, now) {
             let socket = Arc::clone(&front.socket.sender);
             let to = Some(upstream.client);
-            self.timer.send_at(due, Datagram { link, socket, to, payload: self.buffer[..bytes].into() });
+            self.timer.send(Datagram { link, transit, socket, to, payload: self.buffer[..bytes].into() });
         }
         true
     }

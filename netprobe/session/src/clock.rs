@@ -68,6 +68,26 @@ impl NtpTime {
         }
     }
 
+    /// Nanoseconds from `earlier` to this one where the two may be of different formats. PTP counts leap seconds and NTP does not:
+    /// across formats the result is good for differences only.
+    pub(crate) fn apart_ns(self, format: StampFormat, earlier: Self, earlier_format: StampFormat) -> i64 {
+        if format == earlier_format {
+            return self.since_ns(earlier, format);
+        }
+        (self.unix_ns(format) - earlier.unix_ns(earlier_format)) as i64
+    }
+
+    fn unix_ns(self, format: StampFormat) -> i128 {
+        let seconds = i128::from(self.high());
+        match format {
+            StampFormat::Ntp => {
+                let fraction = (i128::from(self.low()) * NS_PER_S as i128) >> 32;
+                (seconds - i128::from(UNIX_IN_NTP_S)) * NS_PER_S as i128 + fraction
+            }
+            StampFormat::Ptp => seconds * NS_PER_S as i128 + i128::from(self.low()),
+        }
+    }
+
     fn high(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -80,6 +100,15 @@ impl NtpTime {
 impl ErrorEstimate {
     /// A clock that nobody vouches for, NTP format, error of a second.
     pub const UNSYNCHRONISED: Self = Self((32 << 8) | 1);
+
+    /// A clock that follows UTC and is off by at most that many nanoseconds: the least estimate of the format that is not below.
+    pub fn synchronised_within(error_ns: u64) -> Self {
+        let fits = |scale: u32| {
+            let units = (u128::from(error_ns.max(1)) << 32).div_ceil(NS_PER_S << scale);
+            (units <= 0xff).then_some(0x8000 | ((scale as u16) << 8) | units as u16)
+        };
+        Self((0..64).find_map(fits).unwrap_or(0xbfff))
+    }
 
     /// The estimate with these bits.
     pub const fn from_bits(bits: u16) -> Self {
@@ -132,6 +161,17 @@ mod tests {
         assert_eq!(before.since_ns(after, StampFormat::Ntp), -1_000_000_001);
         let ptp = |seconds: u64, ns: u64| NtpTime::from_bits((seconds << 32) | ns);
         assert_eq!(ptp(8, 100).since_ns(ptp(7, 999_999_900), StampFormat::Ptp), 200);
+    }
+
+    #[test]
+    fn a_stated_error_is_never_understated() {
+        for error_ns in [0, 1, 250, 1_000, 999_999, 1_000_000, 60_000_000_000, u64::MAX >> 1] {
+            let estimate = ErrorEstimate::synchronised_within(error_ns);
+            let read = estimate.error_ns().unwrap();
+            assert!(estimate.is_synchronised() && estimate.format() == StampFormat::Ntp);
+            // the format has eight bits of precision, and rounds down what it reads by less than a nanosecond
+            assert!(read + 1 >= error_ns && read <= error_ns.saturating_add(error_ns / 100) + 1, "{error_ns} {read}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The measuring half of a probe without its sockets: STAMP packets, sender and reflector sessions, and what the round trips
-//! of a sliding window say about a link.
+//! of a sliding window, and the windows of a link, say about it.
 //!
-//! Formats follow RFC 8762 (STAMP, unauthenticated and authenticated) and the session identifier of RFC 8972; a TWAMP-Light
-//! peer (RFC 5357, appendix I) is understood too. Metrics follow RFC 2681 (round trip), RFC 7680 (loss) and RFC 3393 (delay
-//! variation).
+//! Formats follow RFC 8762 (STAMP, unauthenticated and authenticated) and RFC 8972 (session identifier and extensions); a
+//! TWAMP-Light peer (RFC 5357, appendix I) is understood too. Metrics follow RFC 2681 (round trip), RFC 7679 (one-way delay),
+//! RFC 7680 (loss), RFC 3393 and RFC 5481 (delay variation), RFC 4737 (reordering) and RFC 5560 (duplicates).
 //!
 //! Invariants:
 //! - pure: bytes and times come in as arguments, bytes go out; no socket, no clock;
@@ -11,21 +11,37 @@
 //!   never negative;
 //! - a probe in flight is neither received nor lost;
 //! - a round trip is measured on the sender's monotonic clock alone; the far clock only tells how long the reflector took, and
-//!   what it says is refused when it cannot be true;
-//! - no answer is longer than its question.
+//!   what it says is refused when it cannot be true; a one-way delay needs two synchronised clocks, its variation none;
+//! - no answer is longer than its question, and nothing that is an answer gets one.
 
 mod clock;
+mod directions;
+mod extensions;
 mod figures;
 mod key;
 mod packet;
+mod record;
+mod reflection;
 mod reflector;
 mod sample;
 mod sender;
+mod spread;
+mod tally;
+mod tlv;
+mod trend;
+mod variation;
 
 pub use clock::{ErrorEstimate, Now, NtpTime, StampFormat};
-pub use figures::{Figures, RoundTrips};
+pub use extensions::{ClockSource, Counted, DirectCounts, Extensions, Reported, Service};
+pub use figures::{ClockOffset, Figures, OneWayDelays, PathSeen, RoundTrips};
+pub use ipnet::IpNet;
 pub use key::{Key, KeyError};
 pub use packet::{AUTHENTICATED_BYTES, BASE_BYTES, Mode, PacketError, ReflectorPacket, SHORTEST_BYTES, SenderPacket};
-pub use reflector::{Reflector, ReflectorConfig, ReflectorCounts, Unanswered};
-pub use sample::{FarClock, OneWay, Refused, Sample};
-pub use sender::{Answered, ReplyError, Sender, SenderConfig};
+pub use record::{Record, Way};
+pub use reflection::FarCount;
+pub use reflector::{Counting, Incoming, Reflector, ReflectorConfig, ReflectorCounts, Reply, Unanswered};
+pub use sample::{Apparent, FarClock, OneWay, Refused, Sample};
+pub use sender::{Answered, Received, ReplyError, Sender, SenderConfig};
+pub use spread::{BadSpread, Spread};
+pub use trend::{Change, StoredTrend, Trend, WindowView};
+pub use variation::Variation;

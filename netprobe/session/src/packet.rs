@@ -118,6 +118,14 @@ impl Mode {
         }
     }
 
+    /// The key, in an authenticated session.
+    pub(crate) fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Open => None,
+            Self::Authenticated(key) => Some(key),
+        }
+    }
+
     fn layout(&self) -> &'static Layout {
         match self {
             Self::Open => &OPEN,

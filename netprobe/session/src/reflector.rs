@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+use ipnet::IpNet;
 use serde::Serialize;
 
-use crate::{ErrorEstimate, Mode, Now, NtpTime, PacketError, ReflectorPacket, SenderPacket};
+use crate::extensions::Reflecting;
+use crate::tally::{Tally, TooOld};
+use crate::{Counted, ErrorEstimate, Mode, Now, NtpTime, PacketError, ReflectorPacket, SenderPacket};
 
-/// The time to live is not read from the socket; this is what RFC 5357 asks for then.
+/// What RFC 5357 asks for where the time to live cannot be read.
 const TTL_UNKNOWN: u8 = 255;
 const NS_PER_S: u64 = 1_000_000_000;
+/// No reflector takes longer from receiving to answering.
+const LONGEST_PROCESSING_NS: i64 = 10_000_000_000;
 
 /// Limits of a reflector.
 #[derive(Debug, Clone)]
@@ -26,6 +31,52 @@ pub struct ReflectorConfig {
     pub packets_per_second: u32,
     /// Source addresses served at a time; others are not answered.
     pub most_sources: usize,
+    /// Networks whose probes are answered; none named means all.
+    pub sources: Vec<IpNet>,
+    /// Whether answers are counted per session (stateful), or carry a copy of the sender's sequence (stateless, RFC 8762
+    /// section 4).
+    pub counting: Counting,
+}
+
+/// What a reflector keeps of its sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counting {
+    /// A count per session: the sender can tell the direction of a loss.
+    #[default]
+    Stateful,
+    /// Nothing.
+    Stateless,
+}
+
+/// A packet as the socket gave it.
+#[derive(Debug, Clone, Copy)]
+pub struct Incoming {
+    /// Whom the answer goes to.
+    pub source: SocketAddr,
+    /// When it came.
+    pub received: Now,
+    /// Time to live, or hop limit, it came with; `None` if the socket did not tell.
+    pub ttl: Option<u8>,
+    /// Class (six bits) it came in.
+    pub dscp: u8,
+    /// Congestion bits it came with.
+    pub ecn: u8,
+}
+
+/// What to send back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The packet.
+    pub octets: Vec<u8>,
+    /// The class to send it in.
+    pub dscp: u8,
+}
+
+impl Incoming {
+    /// A packet of which nothing but source and time is known.
+    pub fn new(source: SocketAddr, received: Now) -> Self {
+        Self { source, received, ttl: None, dscp: 0, ecn: 0 }
+    }
 }
 
 impl Default for ReflectorConfig {
@@ -37,6 +88,8 @@ impl Default for ReflectorConfig {
             idle_ns: 60 * NS_PER_S,
             packets_per_second: 2_000,
             most_sources: 4_096,
+            sources: Vec::new(),
+            counting: Counting::Stateful,
         }
     }
 }
@@ -62,8 +115,12 @@ pub struct ReflectorCounts {
     pub malformed: u64,
     /// Over the rate, or from one source too many.
     pub limited: u64,
-    /// Answers to an answer of this reflector.
+    /// Answers of a reflector.
     pub echoed: u64,
+    /// From a source that is not served.
+    pub unknown: u64,
+    /// Older than what the session remembers: kept back and sent again.
+    pub replayed: u64,
 }
 
 /// Why a packet gets no answer.
@@ -75,16 +132,24 @@ pub enum Unanswered {
     /// The source sends too much.
     #[error("a source of probes is over its rate")]
     Limited,
-    /// The packet answers an answer: two reflectors were pointed at each other.
-    #[error("a probe packet answers an answer of this reflector")]
+    /// The packet is an answer: two reflectors were pointed at each other.
+    #[error("a packet that came to a reflector is an answer itself")]
     Echoed,
+    /// The source is none of those served.
+    #[error("a source of probes is not among those served")]
+    Unknown,
+    /// The packet is older than what the session remembers.
+    #[error("a probe packet is a replay")]
+    Replayed,
 }
 
 #[derive(Debug, Default)]
 struct Session {
     answered: u32,
+    received: u32,
     last_sent: NtpTime,
     used_ns: u64,
+    tally: Tally,
 }
 
 /// A token bucket in nanoseconds of credit: a packet costs a second divided by the rate.
@@ -106,8 +171,7 @@ impl Reflector {
         }
     }
 
-    /// The answer to a packet that came from `source` at `received`; `transmit` is asked for the time just before the answer
-    /// is complete. The answer is exactly as long as the packet: what follows the base is copied.
+    /// The answer to a packet that came from `source` at `received`, where nothing else of it is known.
     pub fn reflect(
         &mut self,
         source: SocketAddr,
@@ -115,12 +179,25 @@ impl Reflector {
         received: Now,
         transmit: impl FnOnce() -> NtpTime,
     ) -> Result<Vec<u8>, Unanswered> {
-        let answer = self.answer(source, octets, received, transmit);
+        self.answer(&Incoming::new(source, received), octets, transmit).map(|reply| reply.octets)
+    }
+
+    /// The answer to a packet; `transmit` is asked for the time just before the answer is complete. The answer is exactly as
+    /// long as the packet: extensions are filled in where they stand, and what else follows the base is copied.
+    pub fn answer(
+        &mut self,
+        incoming: &Incoming,
+        octets: &[u8],
+        transmit: impl FnOnce() -> NtpTime,
+    ) -> Result<Reply, Unanswered> {
+        let answer = self.try_answer(incoming, octets, transmit);
         let count = match answer {
             Ok(_) => &mut self.counts.answered,
             Err(Unanswered::Packet(_)) => &mut self.counts.malformed,
             Err(Unanswered::Limited) => &mut self.counts.limited,
             Err(Unanswered::Echoed) => &mut self.counts.echoed,
+            Err(Unanswered::Unknown) => &mut self.counts.unknown,
+            Err(Unanswered::Replayed) => &mut self.counts.replayed,
         };
         *count += 1;
         answer
@@ -131,42 +208,74 @@ impl Reflector {
         self.counts
     }
 
-    fn answer(
+    /// Serves these networks from now on; none named means all.
+    pub fn serve(&mut self, sources: Vec<IpNet>) {
+        self.config.sources = sources;
+    }
+
+    fn try_answer(
         &mut self,
-        source: SocketAddr,
+        incoming: &Incoming,
         octets: &[u8],
-        received: Now,
         transmit: impl FnOnce() -> NtpTime,
-    ) -> Result<Vec<u8>, Unanswered> {
-        self.sweep(received.monotonic_ns);
-        self.spend(source.ip(), received.monotonic_ns)?;
+    ) -> Result<Reply, Unanswered> {
+        let now_ns = incoming.received.monotonic_ns;
+        self.sweep(now_ns);
+        if !self.knows(incoming.source.ip()) {
+            return Err(Unanswered::Unknown);
+        }
+        self.spend(incoming.source.ip(), now_ns)?;
         let packet = SenderPacket::decode(octets, &self.config.mode)?;
-        let echoed = ReflectorPacket::decode(octets, &self.config.mode)?;
-        let session = Self::session(&mut self.sessions, self.config.most_sessions, (source, packet.ssid));
-        if let Some(session) = &session
-            && !session.last_sent.is_unset()
-            && echoed.sender_sent == session.last_sent
-        {
+        let as_answer = ReflectorPacket::decode(octets, &self.config.mode)?;
+        if is_answer(&as_answer) {
             return Err(Unanswered::Echoed);
         }
+        let most_sessions = match self.config.counting {
+            Counting::Stateful => self.config.most_sessions,
+            Counting::Stateless => 0,
+        };
+        let id = (incoming.source, packet.ssid);
+        let mut session = Self::session(&mut self.sessions, most_sessions, id);
+        if let Some(session) = &mut session {
+            session.receive(&packet, &as_answer, now_ns)?;
+        }
         self.counts.stateless += u64::from(session.is_none());
+        let (received, counted) = session.as_ref().map_or((0, None), |session| session.so_far());
         let sent = transmit();
-        let sequence = session.map_or(packet.sequence, |session| session.count(sent, received.monotonic_ns));
+        let own_sequence = session.map_or(packet.sequence, |session| session.count(sent));
         let answer = ReflectorPacket {
-            sequence,
+            sequence: own_sequence,
             sent,
             error: self.config.error,
             ssid: packet.ssid,
-            received: received.wall,
+            received: incoming.received.wall,
             sender_sequence: packet.sequence,
             sender_sent: packet.sent,
             sender_error: packet.error,
-            sender_ttl: TTL_UNKNOWN,
+            sender_ttl: incoming.ttl.unwrap_or(TTL_UNKNOWN),
         };
         let mut reply = answer.encode(&self.config.mode);
+        let base_bytes = reply.len();
         reply.truncate(octets.len());
         reply.extend_from_slice(&octets[reply.len()..]);
-        Ok(reply)
+        let reflecting = Reflecting {
+            sequence: packet.sequence,
+            own_sequence,
+            key: self.config.mode.key(),
+            dscp: incoming.dscp,
+            ecn: incoming.ecn,
+            received,
+            answered: if counted.is_some() { own_sequence.wrapping_add(1) } else { 0 },
+            counted,
+            synchronised: self.config.error.is_synchronised(),
+        };
+        let dscp = reply.get_mut(base_bytes..).map_or(incoming.dscp, |tail| reflecting.fill(tail));
+        Ok(Reply { octets: reply, dscp })
+    }
+
+    fn knows(&self, source: IpAddr) -> bool {
+        let source = source.to_canonical();
+        self.config.sources.is_empty() || self.config.sources.iter().any(|network| network.contains(&source))
     }
 
     fn session(
@@ -205,12 +314,34 @@ impl Reflector {
 }
 
 impl Session {
+    fn receive(&mut self, packet: &SenderPacket, as_answer: &ReflectorPacket, now_ns: u64) -> Result<(), Unanswered> {
+        // an answer without times of its own still copies the time of what it answers
+        if !self.last_sent.is_unset() && as_answer.sender_sent == self.last_sent {
+            return Err(Unanswered::Echoed);
+        }
+        let taken = self.tally.take(packet.sequence, packet.sent, packet.error.format());
+        taken.map_err(|TooOld| Unanswered::Replayed)?;
+        self.received = self.received.wrapping_add(1);
+        self.used_ns = now_ns;
+        Ok(())
+    }
+
+    fn so_far(&self) -> (u32, Option<Counted>) {
+        (self.received, Some(self.tally.counted))
+    }
+
     /// The sequence of the next answer.
-    fn count(&mut self, sent: NtpTime, now_ns: u64) -> u32 {
+    fn count(&mut self, sent: NtpTime) -> u32 {
         let sequence = self.answered;
         self.answered = sequence.wrapping_add(1);
         self.last_sent = sent;
-        self.used_ns = now_ns;
         sequence
     }
+}
+
+/// Whether a packet is what a reflector sends: where a probe has zeros, or a TWAMP-Light peer its padding, it has a receive time
+/// shortly before its own. By chance, padding looks so once in 2^28.
+fn is_answer(packet: &ReflectorPacket) -> bool {
+    let processing_ns = packet.sent.since_ns(packet.received, packet.error.format());
+    !packet.received.is_unset() && (0..LONGEST_PROCESSING_NS).contains(&processing_ns)
 }

@@ -1,9 +1,15 @@
 //! What one answered probe says.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{ErrorEstimate, NtpTime, ReflectorPacket};
 
 /// No path on Earth takes longer; what claims to is an error of a clock or of a program.
 pub(crate) const LONGEST_NS: u64 = 60_000_000_000;
+
+const CLOCK_RESOLUTION_NS: u64 = 1_000;
+/// Clocks are slewed by at most one part in this many (`adjtime` allows 500 ppm).
+const MOST_SLEW: u64 = 1_000;
 
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,10 +20,22 @@ pub struct Sample {
     pub far_clock: FarClock,
     /// One-way delays, if both clocks follow UTC well enough to tell.
     pub one_way: Option<OneWay>,
+    /// What the two clocks make of each direction; good for differences only. `None` without the far end's times.
+    pub apparent: Option<Apparent>,
+}
+
+/// Receive time less send time of each direction in nanoseconds, each on its own clock: true but for a constant and a drift.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Apparent {
+    /// T2 - T1.
+    pub forward_ns: i64,
+    /// T4 - T3.
+    pub backward_ns: i64,
 }
 
 /// What could be taken from the reflector's time stamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FarClock {
     /// It says that it follows UTC.
     Synchronised,
@@ -72,16 +90,28 @@ impl Sample {
             .filter(|elapsed_ns| *elapsed_ns <= LONGEST_NS)
             .ok_or(Refused::RoundTrip { elapsed_ns: elapsed })?;
         if reply.received.is_unset() || reply.sent.is_unset() {
-            return Ok(Self { rtt_ns: elapsed_ns, far_clock: FarClock::Absent, one_way: None });
+            return Ok(Self { rtt_ns: elapsed_ns, far_clock: FarClock::Absent, one_way: None, apparent: None });
         }
         let claimed_ns = reply.sent.since_ns(reply.received, reply.error.format());
         let rtt_ns = u64::try_from(claimed_ns)
             .ok()
-            .and_then(|taken_ns| elapsed_ns.checked_sub(taken_ns))
+            .and_then(|taken_ns| less(elapsed_ns, taken_ns))
             .ok_or(Refused::Processing { claimed_ns, elapsed_ns })?;
         let far_clock = if reply.error.is_synchronised() { FarClock::Synchronised } else { FarClock::Unsynchronised };
-        Ok(Self { rtt_ns, far_clock, one_way: one_way(near, reply) })
+        let (near_format, far_format) = (near.error.format(), reply.error.format());
+        let apparent = Apparent {
+            forward_ns: reply.received.apart_ns(far_format, reply.sender_sent, near_format),
+            backward_ns: near.received.apart_ns(near_format, reply.sent, far_format),
+        };
+        Ok(Self { rtt_ns, far_clock, one_way: one_way(near, reply), apparent: Some(apparent) })
     }
+}
+
+/// What the path took of a round trip. Two clocks that are slewed differ by up to a thousandth, and by their resolution: that
+/// much too little is nothing.
+fn less(elapsed_ns: u64, taken_ns: u64) -> Option<u64> {
+    let slack_ns = CLOCK_RESOLUTION_NS + elapsed_ns / MOST_SLEW;
+    (taken_ns <= elapsed_ns + slack_ns).then(|| elapsed_ns.saturating_sub(taken_ns))
 }
 
 /// Only if both ends say they follow UTC, write the same format, and their errors together stay below a tenth of the delay.
@@ -140,7 +170,16 @@ mod tests {
     #[test]
     fn a_far_end_without_time_stamps_is_flagged() {
         let sample = sample([1_000_000.0, 0.0, 0.0, 1_000_025.0], FREE, FREE).unwrap();
-        assert_eq!(sample, Sample { rtt_ns: 25_000_000, far_clock: FarClock::Absent, one_way: None });
+        assert_eq!((sample.rtt_ns, sample.far_clock), (25_000_000, FarClock::Absent));
+        assert_eq!((sample.one_way, sample.apparent), (None, None));
+    }
+
+    /// Both ends on one machine.
+    #[test]
+    fn no_delay_at_all_is_a_measurement() {
+        assert_eq!(sample([1_000.0, 1_000.0, 1_000.0, 1_000.0], FREE, FREE).unwrap().rtt_ns, 0);
+        let rounded = sample([1_000.0, 1_000.0, 1_000.010_5, 1_000.01], FREE, FREE).unwrap();
+        assert_eq!(rounded.rtt_ns, 0, "half a microsecond of two clocks' difference");
     }
 
     #[test]

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
+mod abuse;
+mod exact;
+mod marks;
 mod probing;
+mod routers;
 mod runs;
 mod world;

@@ -1,16 +1,18 @@
 //! One `fits()` for all: placement, the committing transaction and the agent's allocator ask the same question here.
 //!
 //! Capacity is node shapes, never a sum. Devices are picked by one rule, so that what `take` takes from a shape and what
-//! `allocate` names on a node are the same: the tightest place that holds all of them; where none does, the tightest first,
-//! so that large NVLink islands stay whole.
+//! `allocate` names on a node are the same: the best-connected free ones, and of equally good ones those that leave the
+//! most to the next order (`connect`).
 
 mod allocate;
+mod connect;
 mod misfit;
 mod pick;
 mod shape;
 pub mod slice;
 
 pub use allocate::{NodeUse, Used, allocate, use_of};
+pub use connect::bandwidth;
 pub use misfit::{Misfit, candidate_models, largest, misfit};
 pub use shape::group_nodes;
 pub use slice::Slices;

@@ -174,6 +174,21 @@ pub struct Accelerators {
     pub share: Option<Share>,
 }
 
+impl Accelerators {
+    /// Whole devices of one node, whatever joins them.
+    pub fn whole(count: u32) -> Self {
+        Self {
+            count: Some(count),
+            models: BTreeSet::new(),
+            memory: None,
+            precision: fp16(),
+            interconnect: on_node(),
+            mig: None,
+            share: None,
+        }
+    }
+}
+
 fn fp16() -> Precision {
     Precision::Fp16
 }

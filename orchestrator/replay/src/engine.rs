@@ -121,12 +121,13 @@ impl<'a> Engine<'a> {
         due.extend(jobs.iter().enumerate().map(|(job, j)| Reverse((j.submit, Due::Submitted { job }))));
         due.extend(changes.iter().enumerate().map(|(number, (at, _))| Reverse((*at, Due::Change { number }))));
         let known = setup.durations == Durations::Known;
+        let gap = Micros(setup.policy.estimate.burst.micros() as i64);
         Ok(Self {
             setup,
             classes: run::valued(classes, &setup.policy.place, world.view.currency),
             never: vec![None; classes.len()],
             rules: Rules { node_budget: setup.policy.place.node_budget, ..Rules::default() },
-            queue: Queue::new(jobs, classes, setup.policy.queue.clone(), known, setup.seed),
+            queue: Queue::new(jobs, classes, setup.policy.queue.clone(), gap, known, setup.seed),
             history: History::new(Micros(setup.policy.estimate.prior.micros() as i64), setup.policy.estimate.recent),
             mix: Mix::default(),
             due,
@@ -245,7 +246,7 @@ impl<'a> Engine<'a> {
     fn start_what_can(&mut self) -> Result<(), ReplayError> {
         self.serve_reservations()?;
         while let Some(job) = self.queue.next(self.now, self.state, &self.history) {
-            if self.start(job)? {
+            if self.start(job)? || self.backfill(job)? {
                 continue;
             }
             let class = self.setup.workload.jobs[job].class;

@@ -75,6 +75,9 @@ pub struct Reserve {
     /// However much it takes, a gang that has waited for longer than this gets its nodes too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<Span>,
+    /// Who should be done within this share of the time until the gang has all its nodes may use them until then; 0: nobody.
+    #[serde(default = "nothing")]
+    pub backfill: Share,
     /// Jobs that nodes are kept for at a time.
     #[serde(default = "one")]
     pub most: u32,
@@ -96,6 +99,8 @@ pub struct Estimate {
     pub prior: Span,
     /// Of each kind, about so many of the jobs that ended last count: what a kind of job does changes with time.
     pub recent: u32,
+    /// Jobs of one owner and size that come within this of one another are one burst: most of them run equally long.
+    pub burst: Span,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,7 +153,7 @@ impl Default for Queue {
 
 impl Default for Estimate {
     fn default() -> Self {
-        Self { prior: Span::from_micros(3_600_000_000), recent: 20 }
+        Self { prior: Span::from_micros(3_600_000_000), recent: 20, burst: Span::ZERO }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     dice,
-    history::History,
+    history::{History, Kin},
     job::{Class, Job},
     policy::{Order, Queue as Rules, Weight},
     time::Micros,
@@ -25,6 +25,8 @@ pub(crate) struct Queue<'a> {
     all: BTreeSet<(Micros, usize)>,
     /// By class: at which state of what is free it was found not to fit.
     blocked: Vec<Option<u64>>,
+    /// By job: the burst that it came in.
+    bursts: Vec<usize>,
     /// By class: how long its orders say that they take.
     declared: Vec<Micros>,
 }
@@ -32,7 +34,9 @@ pub(crate) struct Queue<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     class: usize,
+    /// 0 where the duration is known.
     owner: u32,
+    burst: usize,
     /// Half octaves of the known duration.
     bucket: u32,
 }
@@ -40,10 +44,22 @@ struct Key {
 #[derive(Debug)]
 struct Group {
     class: usize,
-    owner: u32,
+    kin: Kin,
     waiting: BTreeSet<(i128, Micros, usize)>,
     /// The guess, and the version of the history it was made with.
     guess: (Micros, u64),
+}
+
+/// By job, its burst: jobs of one owner and size, each within `gap` of the one before.
+fn bursts(jobs: &[Job], classes: &[Class], gap: Micros) -> Vec<usize> {
+    let mut last: BTreeMap<(u32, u64), (Micros, usize)> = BTreeMap::new();
+    let burst = |(number, job): (usize, &Job)| {
+        let before = last.entry((job.owner, classes[job.class].devices)).or_insert((job.submit, number));
+        let burst = if job.submit - before.0 <= gap { before.1 } else { number };
+        *before = (job.submit, burst);
+        burst
+    };
+    jobs.iter().enumerate().map(burst).collect()
 }
 
 /// A job's turn; smaller is sooner.
@@ -55,8 +71,9 @@ struct Turn {
 }
 
 impl<'a> Queue<'a> {
-    pub fn new(jobs: &'a [Job], classes: &'a [Class], rules: Rules, known: bool, seed: u64) -> Self {
+    pub fn new(jobs: &'a [Job], classes: &'a [Class], rules: Rules, gap: Micros, known: bool, seed: u64) -> Self {
         Self {
+            bursts: bursts(jobs, classes, gap),
             jobs,
             classes,
             rules,
@@ -78,7 +95,7 @@ impl<'a> Queue<'a> {
         let number = *self.numbers.entry(key).or_insert(next);
         if number == next {
             let guess = (Micros::ZERO, u64::MAX);
-            self.groups.push(Group { class: this.class, owner: this.owner, waiting: BTreeSet::new(), guess });
+            self.groups.push(Group { class: this.class, kin: self.kin(job), waiting: BTreeSet::new(), guess });
         }
         let place = (self.fixed(job), this.submit, job);
         self.groups[number].waiting.insert(place);
@@ -140,8 +157,7 @@ impl<'a> Queue<'a> {
                 continue;
             }
             if group.guess.1 != history.version {
-                let guess = history.guess(group.owner, self.classes[group.class].devices);
-                group.guess = (guess, history.version);
+                group.guess = (history.guess(group.kin), history.version);
             }
             let Some((fixed, submit, job)) = group.waiting.first().copied() else { continue };
             let score = self.score(*number, (fixed, submit, job), now);
@@ -156,11 +172,15 @@ impl<'a> Queue<'a> {
 
     /// How long the job will run, as far as the policy may know.
     pub fn estimate(&self, job: usize, history: &History) -> Micros {
-        let this = &self.jobs[job];
         match self.fixed_duration(job) {
             Some(known) => known.max(Micros(1)),
-            None => history.guess(this.owner, self.classes[this.class].devices),
+            None => history.guess(self.kin(job)),
         }
+    }
+
+    pub fn kin(&self, job: usize) -> Kin {
+        let this = &self.jobs[job];
+        Kin { owner: this.owner, devices: self.classes[this.class].devices, burst: self.bursts[job] }
     }
 
     fn fixed_duration(&self, job: usize) -> Option<Micros> {
@@ -178,8 +198,9 @@ impl<'a> Queue<'a> {
             (Order::Response, Some(known)) => half_octaves(known),
             _ => 0,
         };
-        let owner = if self.fixed_duration(job).is_some() { 0 } else { this.owner };
-        Key { class: this.class, owner, bucket }
+        let known = self.fixed_duration(job).is_some();
+        let (owner, burst) = if known { (0, 0) } else { (this.owner, self.bursts[job]) };
+        Key { class: this.class, owner, burst, bucket }
     }
 
     /// The part of the score that does not change while the job waits.
@@ -267,17 +288,32 @@ mod tests {
             owner: 0,
         };
         let jobs = [job(1, 0, 50), job(0, 1, 100), job(0, 2, 10), job(1, 3, 1)];
-        let mut queue = Queue::new(&jobs, &classes, rules, known, 7);
+        let mut queue = Queue::new(&jobs, &classes, rules, Micros::ZERO, known, 7);
         (0..4).for_each(|job| queue.push(job));
         let mut history = History::new(Micros::HOUR, 1_000);
         // small jobs were seen to be long
-        (0..10).for_each(|_| history.add(0, 1, Micros::from_seconds(100_000)));
+        let small = Kin { owner: 0, devices: 1, burst: 9 };
+        (0..10).for_each(|_| history.add(small, Micros::from_seconds(100_000)));
         let mut found = Vec::new();
         while let Some(job) = queue.next(Micros::from_seconds(10), 0, &history) {
             queue.remove(job);
             found.push(job);
         }
         found
+    }
+
+    #[test]
+    fn a_burst_is_of_one_owner_and_size_and_ends_with_a_gap() {
+        let classes = [class(1), class(4)];
+        let job = |class: usize, owner: u32, submit: i64| Job {
+            submit: Micros::from_seconds(submit),
+            class,
+            runs: None,
+            owner,
+        };
+        let jobs = [job(0, 1, 0), job(0, 1, 8), job(0, 2, 9), job(1, 1, 9), job(0, 1, 16), job(0, 1, 27)];
+        assert_eq!(bursts(&jobs, &classes, Micros::from_seconds(10)), [0, 0, 2, 3, 0, 5]);
+        assert_eq!(bursts(&jobs, &classes, Micros::ZERO), [0, 1, 2, 3, 4, 5]);
     }
 
     #[test]
@@ -301,7 +337,7 @@ mod tests {
         let job = |class: usize| Job { submit: Micros::ZERO, class, runs: None, owner: 0 };
         let jobs = [job(1), job(0)];
         for (skip, expected) in [(true, Some(1)), (false, None)] {
-            let mut queue = Queue::new(&jobs, &classes, Rules { skip, ..Rules::default() }, false, 0);
+            let mut queue = Queue::new(&jobs, &classes, Rules { skip, ..Rules::default() }, Micros::ZERO, false, 0);
             (0..2).for_each(|job| queue.push(job));
             queue.block(1, 5);
             let history = History::new(Micros::HOUR, 1_000);

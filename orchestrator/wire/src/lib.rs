@@ -18,7 +18,8 @@ pub use desired::{
     RoutePurpose,
 };
 pub use report::{
-    AssignmentState, AssignmentStatus, LinkFigures, LogChunk, NodeReport, Report, RouteEndState, RouteStatus, SyncReply,
+    AssignmentState, AssignmentStatus, LinkFigures, LogChunk, NodeReport, Report, RouteEndState, RouteStatus,
+    SyncReply, UnknownValue,
 };
 
 /// Version of this contract; a peer with another major version is refused.

@@ -64,6 +64,18 @@ pub struct NodeReport {
     pub rack: Option<String>,
     #[serde(default)]
     pub nvl_domain: Option<String>,
+    /// What of the devices is not known, and why: its place in `devices` holds nothing that was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<UnknownValue>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnknownValue {
+    /// Index of the device.
+    pub device: u32,
+    /// Such as `memory`.
+    pub value: String,
+    pub why: String,
 }
 
 /// Identity of one replica's work: an assignment is never reused for another generation.

@@ -99,6 +99,7 @@ fn report() -> Report {
         memory: "1TiB".parse().unwrap(),
         rack: Some("r1".into()),
         nvl_domain: None,
+        unknown: Vec::new(),
     };
     Report {
         protocol: PROTOCOL,

@@ -55,7 +55,16 @@ impl<R: Runtime> Agent<R> {
         match self.allocator.lease(&wanted.key, claim.clone()) {
             Ok(()) => Some(Phase::Leased),
             Err(error) if self.will_pass(&error, claim) => None,
-            Err(error) => Some(Phase::Ended(End::unrun(AssignmentState::Refused, error.to_string()))),
+            Err(error) => {
+                let instead = match error {
+                    LeaseError::Taken { .. } | LeaseError::Unhealthy { .. } | LeaseError::UnknownDevice { .. } => {
+                        self.allocator.choose(claim)
+                    }
+                    _ => None,
+                };
+                let hint = instead.map_or_else(String::new, |devices| format!("; free here are {devices:?}"));
+                Some(Phase::Ended(End::unrun(AssignmentState::Refused, format!("{error}{hint}"))))
+            }
         }
     }
 

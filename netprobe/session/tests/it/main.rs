@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
+mod corpus;
+mod directions;
+mod extensions;
+mod feed;
 mod path;
+mod records;
 mod reflecting;
 mod windows;

@@ -1,7 +1,10 @@
 //! What a reflector answers, and what it does not.
 
+use std::net::SocketAddr;
+
 use rhumb_probe_session::{
-    Key, Mode, PacketError, Reflector, ReflectorConfig, ReflectorPacket, Sender, SenderConfig, Unanswered,
+    Counting, Key, Mode, NtpTime, PacketError, Reflector, ReflectorConfig, ReflectorPacket, Sender, SenderConfig,
+    Unanswered,
 };
 
 use crate::path::{MS, far, near, source};
@@ -12,6 +15,10 @@ fn reflect(reflector: &mut Reflector, port: u16, packet: &[u8], at_ns: u64) -> R
 
 fn probe(ssid: u16) -> Vec<u8> {
     Sender::new(SenderConfig { ssid, ..SenderConfig::default() }).send(near(0))
+}
+
+fn key(octets: &[u8]) -> Mode {
+    Mode::Authenticated(Key::new(octets).unwrap())
 }
 
 fn sequence(reply: &[u8]) -> u32 {
@@ -73,20 +80,78 @@ fn a_source_over_its_rate_is_not_answered_until_it_slows_down() {
     assert!(reflector.reflect(other, &probe(7), far(MS), || far(MS).wall).is_err(), "one source too many");
 }
 
+/// One forged packet with the other reflector as its source (the class of CVE-2024-2169).
 #[test]
-fn two_reflectors_do_not_answer_each_other_for_ever() {
+fn no_answer_is_answered() {
+    for mode in [Mode::Open, key(b"a key shared by both ends")] {
+        let config = ReflectorConfig { mode: mode.clone(), ..ReflectorConfig::default() };
+        let (mut here, mut there) = (Reflector::new(config.clone()), Reflector::new(config));
+        let forged = Sender::new(SenderConfig { mode, ..SenderConfig::default() }).send(near(0));
+        let first = reflect(&mut here, 862, &forged, MS).unwrap();
+        assert_eq!(reflect(&mut there, 863, &first, 2 * MS), Err(Unanswered::Echoed));
+        assert_eq!(there.counts().echoed, 1);
+    }
+}
+
+/// A peer whose answers carry no receive time is still known by the time it copies.
+#[test]
+fn a_reflector_without_times_is_not_answered_for_ever() {
     let mut here = Reflector::new(ReflectorConfig::default());
-    let mut there = Reflector::new(ReflectorConfig::default());
-    // a forged packet with the other reflector as its source
-    let first = reflect(&mut here, 862, &probe(7), MS).unwrap();
-    let second = reflect(&mut there, 863, &first, 2 * MS).unwrap();
-    assert_eq!(reflect(&mut here, 862, &second, 3 * MS), Err(Unanswered::Echoed));
-    assert_eq!(here.counts().echoed, 1);
+    let first = ReflectorPacket::decode(&reflect(&mut here, 862, &probe(7), MS).unwrap(), &Mode::Open).unwrap();
+    let back = ReflectorPacket {
+        received: NtpTime::default(),
+        sender_sequence: first.sequence,
+        sender_sent: first.sent,
+        sequence: 1,
+        ..first
+    };
+    assert_eq!(reflect(&mut here, 862, &back.encode(&Mode::Open), 3 * MS), Err(Unanswered::Echoed));
+}
+
+#[test]
+fn only_known_sources_are_answered() {
+    let networks = ["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
+    let mut reflector = Reflector::new(ReflectorConfig { sources: networks.to_vec(), ..ReflectorConfig::default() });
+    let mut from = |source: &str| {
+        let source = SocketAddr::new(source.parse().unwrap(), 9);
+        reflector.reflect(source, &probe(7), far(MS), || far(MS).wall).is_ok()
+    };
+    assert!(from("192.0.2.1") && from("2001:db8::5") && from("::ffff:192.0.2.9"));
+    assert!(!from("198.51.100.1") && !from("2001:db9::5") && !from("::ffff:198.51.100.1"));
+    assert_eq!((reflector.counts().answered, reflector.counts().unknown), (3, 3));
+    reflector.serve(Vec::new());
+    let anybody = SocketAddr::from(([198, 51, 100, 1], 9));
+    assert!(reflector.reflect(anybody, &probe(7), far(MS), || far(MS).wall).is_ok());
+}
+
+#[test]
+fn a_packet_kept_back_for_long_is_a_replay() {
+    let mode = key(b"a key shared by both ends");
+    let config = ReflectorConfig { mode: mode.clone(), packets_per_second: 10_000, ..ReflectorConfig::default() };
+    let mut reflector = Reflector::new(config);
+    let mut sender = Sender::new(SenderConfig { mode, ..SenderConfig::default() });
+    let packets: Vec<_> = (0..600).map(|probe| sender.send(near(probe * MS))).collect();
+    for packet in &packets {
+        reflect(&mut reflector, 1, packet, MS).unwrap();
+    }
+    assert_eq!(reflect(&mut reflector, 1, &packets[3], 2 * MS), Err(Unanswered::Replayed));
+    // a copy made by the network shortly after is answered and counted
+    assert!(reflect(&mut reflector, 1, &packets[590], 2 * MS).is_ok());
+    assert_eq!(reflector.counts().replayed, 1);
+}
+
+#[test]
+fn a_stateless_reflector_copies_the_sequence() {
+    let mut reflector = Reflector::new(ReflectorConfig { counting: Counting::Stateless, ..ReflectorConfig::default() });
+    let mut sender = Sender::new(SenderConfig::default());
+    let packets: Vec<_> = (0..5).map(|probe| sender.send(near(probe * MS))).collect();
+    for (number, packet) in packets.iter().enumerate().skip(2) {
+        assert_eq!(sequence(&reflect(&mut reflector, 1, packet, MS).unwrap()), number as u32);
+    }
 }
 
 #[test]
 fn a_reflector_with_a_key_answers_nobody_without_it() {
-    let key = |octets: &[u8]| Mode::Authenticated(Key::new(octets).unwrap());
     let mode = key(b"a key shared by both ends");
     let mut reflector = Reflector::new(ReflectorConfig { mode: mode.clone(), ..ReflectorConfig::default() });
     let mut with = |mode: Mode| {

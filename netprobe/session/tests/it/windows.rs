@@ -1,9 +1,9 @@
 //! What a window says of a path.
 
 use proptest::prelude::*;
-use rhumb_probe_session::{Answered, Key, Mode, NtpTime, ReflectorPacket, Refused, ReplyError};
+use rhumb_probe_session::{Answered, FarClock, Key, Mode, NtpTime, ReflectorPacket, Refused, ReplyError};
 
-use crate::path::{MS, World, close};
+use crate::path::{MS, World, close, far};
 
 #[test]
 fn round_trips_leave_out_the_reflectors_time() {
@@ -19,6 +19,46 @@ fn round_trips_leave_out_the_reflectors_time() {
     // steps of 4, 3, 0 and 19 ms
     assert!(close(trips.ipdv_ns, 6_500_000), "{trips:?}");
     assert!(close(figures.last_reply_age_ns.unwrap(), 1_139_900_000));
+}
+
+/// The far clock runs 267 ms ahead and follows nothing: it says so, and no one-way delay is made of it.
+#[test]
+fn a_free_clock_gives_variation_and_an_offset_but_no_one_way_delay() {
+    let mut world = World::new();
+    for (number, rtt_ms) in [44, 40, 60].into_iter().enumerate() {
+        world.trip(number as u64 * 200 * MS, rtt_ms * MS);
+    }
+    let figures = world.figures(2_000 * MS);
+    assert_eq!((figures.one_way, figures.far_clock), (None, Some(FarClock::Unsynchronised)));
+    let offset = figures.clock_offset.unwrap();
+    assert!(offset.ahead_ns.abs_diff(267_000_000) < 10 && close(offset.bound_ns, 20 * MS), "{offset:?}");
+    for variation in [figures.variation_forward, figures.variation_backward] {
+        assert!(close(variation.unwrap().p99_ns, 10 * MS), "half of the 20 ms");
+    }
+}
+
+/// Another machine's TWAMP-Light reflector: 41 octets, no session identifier, one time for receiving and sending.
+#[test]
+fn a_reflector_of_twamp_light_is_measured() {
+    let mut world = World::new();
+    for probe in 0..5_u64 {
+        let packet = world.send(probe * 200 * MS);
+        let at = far(probe * 200 * MS + 20 * MS).wall.bits().to_be_bytes();
+        let mut reply =
+            [&(probe as u32).to_be_bytes()[..], &at, &packet[12..14], &[0, 0], &at, &packet[..14], &[0, 0, 63]];
+        for shorter in [0, 1] {
+            if shorter == 1 {
+                // without what follows the sender's time
+                (reply[5], reply[6]) = (&packet[..12], &[]);
+            }
+            let taken = world.receive(&reply.concat(), probe * 200 * MS + 40 * MS);
+            assert_eq!(matches!(taken, Ok(Answered::Fresh { .. })), shorter == 0, "{taken:?}");
+        }
+    }
+    let figures = world.figures(2_000 * MS);
+    assert_eq!((figures.received, figures.duplicates, figures.lost()), (5, 5, 0));
+    assert!(close(figures.round_trips.unwrap().min_ns, 40 * MS));
+    assert_eq!(figures.path.ttl_forward, Some(63));
 }
 
 #[test]

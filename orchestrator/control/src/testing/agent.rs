@@ -75,6 +75,7 @@ impl FakeAgent {
                 memory: n.memory,
                 rack: None,
                 nvl_domain: None,
+                unknown: Vec::new(),
             };
             s.expand(&file.devices).into_iter().filter(|n| !lost.contains(&n.name)).map(node).collect()
         });

@@ -1,6 +1,6 @@
 //! Which devices: the rule that `take` and `allocate` share.
 
-use super::{DeviceGroup, Slices, WHOLE, memory_of_share};
+use super::{DeviceGroup, Slices, WHOLE, connect, memory_of_share};
 use crate::{
     name::ModelName,
     order::{Accelerators, Interconnect},
@@ -11,87 +11,51 @@ use std::collections::BTreeMap;
 
 type Level = fn(&DeviceGroup) -> Option<u16>;
 
-const ISLAND: Level = |g| g.island;
-const NUMA: Level = |g| g.numa;
-const PCIE: Level = |g| g.pcie;
-
-/// `count` whole devices as (group, devices), in order of group.
+/// `count` whole devices as (group, devices), in order of group: the best-connected ones.
 pub(super) fn whole(
     a: &Accelerators,
     model: &ModelName,
     count: u32,
     groups: &[DeviceGroup],
 ) -> Option<Vec<(usize, u32)>> {
+    let from = usable(a, model, groups);
+    let free: Vec<&DeviceGroup> = from.iter().map(|i| &groups[*i]).collect();
+    let chosen = sets(a.interconnect, &free).iter().filter_map(|within| connect::best(&free, within, count)).max();
+    // a need that names no link takes devices outside any island, which spoil none, where there are enough of them
+    let outside = || (0..free.len()).filter(|i| free[*i].island.is_none()).collect::<Vec<_>>();
+    let spoils_none = bound(a.interconnect).is_none().then(|| connect::best(&free, &outside(), count)).flatten();
+    let counts = spoils_none.or(chosen)?.counts;
+    Some(from.into_iter().zip(counts).filter(|(_, devices)| *devices > 0).collect())
+}
+
+/// The groups that a need can have whole devices of.
+fn usable(a: &Accelerators, model: &ModelName, groups: &[DeviceGroup]) -> Vec<usize> {
     let usable = |g: &DeviceGroup| g.free > 0 && g.model == *model && a.memory.is_none_or(|m| g.memory >= m);
-    let from: Vec<usize> = (0..groups.len()).filter(|i| usable(&groups[*i])).collect();
-    let mut picked = Vec::new();
-    let (bound, free): (Option<Level>, &[Level]) = match a.interconnect {
-        Interconnect::Nvlink => (Some(ISLAND), &[NUMA, PCIE]),
-        Interconnect::Numa => (Some(NUMA), &[ISLAND, PCIE]),
-        Interconnect::Pcie => (Some(PCIE), &[ISLAND, NUMA]),
+    (0..groups.len()).filter(|i| usable(&groups[*i])).collect()
+}
+
+/// What all devices of one replica must share.
+fn bound(interconnect: Interconnect) -> Option<Level> {
+    match interconnect {
+        Interconnect::Nvlink => Some(|g| g.island),
+        Interconnect::Numa => Some(|g| g.numa),
+        Interconnect::Pcie => Some(|g| g.pcie),
         // between replicas, not within one
-        Interconnect::Node | Interconnect::NvlDomain | Interconnect::Rack | Interconnect::Site => {
-            (None, &[ISLAND, NUMA, PCIE])
-        }
-    };
-    let from = match bound {
-        // of devices whose place is not known nobody can say that they share it
-        Some(level) => {
-            let known: Vec<usize> = from.into_iter().filter(|i| level(&groups[*i]).is_some()).collect();
-            tightest(level, &known, count, groups)?
-        }
-        None => from,
-    };
-    if sum(&from, groups) < count {
-        return None;
+        Interconnect::Node | Interconnect::NvlDomain | Interconnect::Rack | Interconnect::Site => None,
     }
-    fill(free, from, count, groups, &mut picked);
-    picked.sort_unstable();
-    Some(picked)
 }
 
-fn sum(from: &[usize], groups: &[DeviceGroup]) -> u32 {
-    from.iter().fold(0, |sum, i| sum.saturating_add(groups[*i].free))
-}
-
-fn classes(level: Level, from: &[usize], groups: &[DeviceGroup]) -> Vec<Vec<usize>> {
-    let mut classes: BTreeMap<Option<u16>, Vec<usize>> = BTreeMap::new();
-    for i in from {
-        classes.entry(level(&groups[*i])).or_default().push(*i);
-    }
-    let mut classes: Vec<_> = classes.into_iter().collect();
-    // devices outside any island first: they spoil none
-    classes.sort_by_key(|(class, members)| (class.is_some(), sum(members, groups), *class));
-    classes.into_iter().map(|(_, members)| members).collect()
-}
-
-/// The first class, in order of preference, that holds `count`.
-fn tightest(level: Level, from: &[usize], count: u32, groups: &[DeviceGroup]) -> Option<Vec<usize>> {
-    classes(level, from, groups).into_iter().find(|members| sum(members, groups) >= count)
-}
-
-/// Picks `count` devices, of which `from` has enough.
-fn fill(levels: &[Level], from: Vec<usize>, mut count: u32, groups: &[DeviceGroup], picked: &mut Vec<(usize, u32)>) {
-    let Some((level, deeper)) = levels.split_first() else {
-        for i in from {
-            let devices = groups[i].free.min(count);
-            count -= devices;
-            if devices > 0 {
-                picked.push((i, devices));
-            }
-        }
-        return;
-    };
-    if let Some(members) = tightest(*level, &from, count, groups) {
-        return fill(deeper, members, count, groups, picked);
-    }
-    for members in classes(*level, &from, groups) {
-        let devices = sum(&members, groups).min(count);
-        count -= devices;
-        if devices > 0 {
-            fill(deeper, members, devices, groups, picked);
+/// The sets of groups of which one must hold all devices. Of devices whose place is not known nobody can say that they
+/// share it.
+fn sets(interconnect: Interconnect, groups: &[&DeviceGroup]) -> Vec<Vec<usize>> {
+    let Some(level) = bound(interconnect) else { return vec![(0..groups.len()).collect()] };
+    let mut sets: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for (i, group) in groups.iter().enumerate() {
+        if let Some(place) = level(group) {
+            sets.entry(place).or_default().push(i);
         }
     }
+    sets.into_values().collect()
 }
 
 /// Where a share goes.
@@ -166,12 +130,7 @@ pub(super) fn slice(model: &ModelName, profile: SliceProfile, groups: &[DeviceGr
 
 /// The most devices that one replica could have of the groups, were it to ask for that many.
 pub(super) fn largest(a: &Accelerators, model: &ModelName, groups: &[DeviceGroup]) -> u32 {
-    let upper = groups.iter().fold(0_u32, |sum, g| sum.saturating_add(g.free));
-    // what holds n holds fewer, so the largest is found by halving
-    let (mut fits, mut over) = (0, upper.saturating_add(1));
-    while over - fits > 1 {
-        let middle = fits + (over - fits) / 2;
-        if whole(a, model, middle, groups).is_some() { fits = middle } else { over = middle }
-    }
-    fits
+    let free: Vec<&DeviceGroup> = usable(a, model, groups).into_iter().map(|i| &groups[i]).collect();
+    let sum = |within: &Vec<usize>| within.iter().fold(0_u32, |sum, i| sum.saturating_add(free[*i].free));
+    sets(a.interconnect, &free).iter().map(sum).max().unwrap_or(0)
 }

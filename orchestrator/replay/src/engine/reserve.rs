@@ -1,7 +1,8 @@
 //! Nodes kept for gangs that would never find enough of them free at one moment.
 //!
 //! The site that is expected to have enough room first (for a job larger than all, the few sites) is picked for the job
-//! that takes the least from others; whatever becomes free there is kept for it until it has enough. Nothing that runs is stopped.
+//! that takes the least from others; whatever becomes free there is kept for it until it has enough,
+//! and lent to what should be done before. Nothing that runs is stopped.
 
 use super::{Engine, ReplayError};
 use crate::{job::Part, policy::Reserve, time::Micros};
@@ -16,6 +17,8 @@ struct Kept {
     part: Part,
     sites: Vec<usize>,
     hosts: Vec<usize>,
+    /// When there should be enough, as far as is known.
+    at: Micros,
 }
 
 impl Engine<'_> {
@@ -26,6 +29,7 @@ impl Engine<'_> {
         let jobs: Vec<usize> = self.reservations.0.keys().copied().collect();
         for job in jobs {
             self.keep_more(job);
+            self.expect_anew(job);
             let Some(kept) = self.reservations.0.get(&job) else { continue };
             if self.kept_replicas(kept) < kept.part.replicas {
                 continue;
@@ -57,8 +61,8 @@ impl Engine<'_> {
         });
         while self.reservations.0.len() < rules.most as usize {
             let Some((job, part)) = self.most_worth_it(rules) else { break };
-            let Some(sites) = self.sites_for(job, part) else { break };
-            self.reservations.0.insert(job, Kept { part, sites, hosts: Vec::new() });
+            let Some((sites, at)) = self.sites_for(job, part) else { break };
+            self.reservations.0.insert(job, Kept { part, sites, hosts: Vec::new(), at });
         }
     }
 
@@ -88,13 +92,9 @@ impl Engine<'_> {
     }
 
     /// Where there should be room for the part the soonest: one site, or as many as the job may use.
-    fn sites_for(&self, job: usize, part: Part) -> Option<Vec<usize>> {
+    fn sites_for(&self, job: usize, part: Part) -> Option<(Vec<usize>, Micros)> {
         let class = &self.classes[self.setup.workload.jobs[job].class];
-        let mut until = vec![self.now; self.world.hosts.len()];
-        for run in self.runs.values() {
-            let end = run.expected_end(self.now);
-            run.hosts().for_each(|host| until[host] = until[host].max(end));
-        }
+        let until = self.expected_free();
         // by site: until when it takes for one replica after the other
         let mut sites: Vec<(usize, Vec<Micros>)> = Vec::new();
         for site in self.world.allowed(class).filter(|s| self.world.is_up(*s)) {
@@ -110,8 +110,8 @@ impl Engine<'_> {
         let gang = part.replicas as usize;
         let alone =
             sites.iter().filter(|(_, each)| each.len() >= gang).min_by_key(|(site, each)| (each[gang - 1], *site));
-        if let Some((site, _)) = alone {
-            return Some(vec![*site]);
+        if let Some((site, each)) = alone {
+            return Some((vec![*site], each[gang - 1]));
         }
         let mut instants: Vec<Micros> = sites.iter().flat_map(|(_, each)| each.iter().copied()).collect();
         instants.sort_unstable();
@@ -121,8 +121,58 @@ impl Engine<'_> {
                 sites.iter().map(|(site, each)| (Reverse(each.partition_point(|e| *e <= at)), *site)).collect();
             rooms.sort_unstable();
             rooms.truncate(class.max_sites as usize);
-            (rooms.iter().map(|r| r.0.0).sum::<usize>() >= gang).then(|| rooms.into_iter().map(|r| r.1).collect())
+            (rooms.iter().map(|r| r.0.0).sum::<usize>() >= gang).then(|| (rooms.into_iter().map(|r| r.1).collect(), at))
         })
+    }
+
+    /// When the sites that were picked should have enough, as things are now.
+    fn expect_anew(&mut self, job: usize) {
+        let until = self.expected_free();
+        let Some(kept) = self.reservations.0.get(&job) else { return };
+        let part = kept.part;
+        let hosts = kept.sites.iter().flat_map(|site| self.world.host_numbers(*site));
+        let mine = hosts.filter(|h| self.world.hosts[*h].kept.is_none_or(|owner| owner == job));
+        let each =
+            mine.flat_map(|h| std::iter::repeat_n(until[h], (self.world.hosts[h].size / part.devices.max(1)) as usize));
+        let mut each: Vec<Micros> = each.collect();
+        each.sort_unstable();
+        let at = each.get(part.replicas as usize - 1).copied().unwrap_or(self.now);
+        if let Some(kept) = self.reservations.0.get_mut(&job) {
+            kept.at = at;
+        }
+    }
+
+    /// By host: when nothing of what runs there should be left.
+    fn expected_free(&self) -> Vec<Micros> {
+        let mut until = vec![self.now; self.world.hosts.len()];
+        for run in self.runs.values() {
+            let end = run.expected_end(self.now);
+            run.hosts().for_each(|host| until[host] = until[host].max(end));
+        }
+        until
+    }
+
+    /// What should end before the gang that nodes are kept for has all it needs may use them until then.
+    pub(super) fn backfill(&mut self, job: usize) -> Result<bool, ReplayError> {
+        let Some(Reserve { backfill, .. }) = self.setup.policy.queue.reserve else { return Ok(false) };
+        let estimate = self.queue.estimate(job, &self.history);
+        let lent = |kept: &Kept| i128::from((kept.at - self.now).0.max(0)) * i128::from(backfill.thousandths()) / 1_000;
+        let due = |(owner, kept): (&usize, &Kept)| {
+            let hosts: Vec<(usize, usize)> = kept.hosts.iter().map(|host| (*host, *owner)).collect();
+            (lent(kept) >= i128::from(estimate.0)).then_some(hosts)
+        };
+        let hosts: Vec<(usize, usize)> = self.reservations.0.iter().filter_map(due).flatten().collect();
+        if hosts.is_empty() {
+            return Ok(false);
+        }
+        for (host, _) in &hosts {
+            self.world.keep(*host, None);
+        }
+        let started = self.start(job);
+        for (host, owner) in hosts {
+            self.world.keep(host, Some(owner));
+        }
+        started
     }
 
     fn kept_replicas(&self, kept: &Kept) -> u32 {

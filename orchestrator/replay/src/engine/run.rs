@@ -257,7 +257,7 @@ impl Engine<'_> {
         let Some(run) = self.runs.get_mut(&job) else { return };
         run.next_phase(&mut self.world);
         self.world.unseat(&class.order, &run.seats);
-        self.history.add(this.owner, class.devices, run.end - run.start);
+        self.history.add(self.queue.kin(job), run.end - run.start);
         self.state += 1;
         self.tell(Event::Ended { job });
     }

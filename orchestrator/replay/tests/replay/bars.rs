@@ -43,11 +43,11 @@ fn jobs_wait_less_than_first_come_first_served_at_no_loss_of_use() {
     }
 }
 
-/// The gangs of these two are so large that chance moves the mean by a tenth: the bounds leave room for that.
+/// The gangs of these two are so large that which of them runs last moves what is used by some points.
 #[test]
 fn jobs_wait_less_where_gangs_are_as_large_as_sites() {
     for trace in [("venus", "helios_venus_20k"), ("pai", "alibaba_pai2020_20k")] {
-        for (durations, bar) in [(Durations::Hidden, 0.90), (Durations::Known, 0.65)] {
+        for (durations, bar) in [(Durations::Hidden, 0.85), (Durations::Known, 0.65)] {
             let Some((ratio, _)) = against_fifo(trace, durations) else { return };
             assert!(ratio <= bar, "{} {durations:?}: {ratio}", trace.0);
         }

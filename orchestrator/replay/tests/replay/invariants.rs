@@ -9,7 +9,7 @@ use rhumb_replay::{Durations, Policy, Setup, replay};
 
 /// Each way to queue, and to choose.
 fn policies() -> Vec<Policy> {
-    let reserving = "name: reserving\nqueue: {order: area, devices: full, reserve: {worth: 100%, at_most: 10min, drain: 10min, most: 2}}\nplace: {score: cost, keep: [node]}\n";
+    let reserving = "name: reserving\nqueue: {order: area, devices: full, reserve: {worth: 100%, at_most: 10min, drain: 10min, backfill: 100%, most: 2}}\nestimate: {burst: 5min}\nplace: {score: cost, keep: [node]}\n";
     let strict = "name: strict\nqueue: {order: arrival, skip: false}\nplace: {score: first}\n";
     let own = [reserving, strict].map(|text| Policy::read(text).unwrap());
     Policy::names().filter_map(Policy::named).chain(own).collect()

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
+mod backfill;
 mod bars;
 mod checker;
 mod failures;

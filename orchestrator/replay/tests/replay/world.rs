@@ -18,7 +18,8 @@ pub struct Small {
 pub fn small() -> impl Strategy<Value = Small> {
     let devices = prop_oneof![4 => 1..=8_u32, 1 => 9..=40_u32];
     let row = (0..200_u32, 1..2_000_u32, devices, 0..3_u32);
-    (prop::collection::vec(1..4_u32, 2..5), prop_oneof![Just(1), Just(10), Just(40)], prop::collection::vec(row, 1..60))
+    // a link of the ring carries its own pair of sites and two more at the most, 1 Gbit/s each
+    (prop::collection::vec(1..4_u32, 2..5), prop_oneof![Just(4), Just(10), Just(40)], prop::collection::vec(row, 1..60))
         .prop_map(|(nodes, gbps, rows)| Small { nodes, gbps, rows })
 }
 
