@@ -68,16 +68,18 @@ fn number(slot: i64) -> u32 {
     u32::try_from(slot.max(0)).unwrap_or(u32::MAX - 1)
 }
 
-/// What is booked of one directed link, by slot; a slot that is missing has nothing booked.
+/// What is booked of one directed link, by stretches of slots with one rate; slots in none have nothing booked. Stretches
+/// that touch differ in rate, so that equal bookings are equal calendars.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Calendar {
-    slots: BTreeMap<u32, Bandwidth>,
+    /// By first slot: the first slot after it, and the rate.
+    stretches: BTreeMap<u32, (u32, Bandwidth)>,
     highest: Bandwidth,
 }
 
 impl Calendar {
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.stretches.is_empty()
     }
 
     /// Adds `rate` to each of the slots; a sum out of range stays at the most there is.
@@ -85,16 +87,63 @@ impl Calendar {
         if rate.is_zero() {
             return;
         }
-        for slot in slots.first..slots.end {
-            let booked = self.slots.entry(slot).or_default();
-            *booked = Bandwidth::from_kbps(booked.kbps().saturating_add(rate.kbps()));
-            self.highest = self.highest.max(*booked);
+        self.cut(slots.first);
+        self.cut(slots.end);
+        let known: Vec<_> = self.stretches.range(slots.first..slots.end).map(|(first, s)| (*first, *s)).collect();
+        let mut at = slots.first;
+        for (first, (end, booked)) in known {
+            if at < first {
+                self.set(at, first, rate);
+            }
+            self.set(first, end, Bandwidth::from_kbps(booked.kbps().saturating_add(rate.kbps())));
+            at = end;
         }
+        if at < slots.end {
+            self.set(at, slots.end, rate);
+        }
+        self.join(slots);
+    }
+
+    fn set(&mut self, first: u32, end: u32, rate: Bandwidth) {
+        self.stretches.insert(first, (end, rate));
+        self.highest = self.highest.max(rate);
+    }
+
+    /// Parts the stretch that goes on over the beginning of the slot.
+    fn cut(&mut self, slot: u32) {
+        let before = self.stretches.range(..slot).next_back().map(|(first, s)| (*first, *s));
+        if let Some((first, (end, rate))) = before.filter(|(_, (end, _))| *end > slot) {
+            self.stretches.insert(first, (slot, rate));
+            self.stretches.insert(slot, (end, rate));
+        }
+    }
+
+    /// Makes one of stretches that touch and have one rate, in the slots and at their ends.
+    fn join(&mut self, slots: Slots) {
+        let from = self.stretches.range(..slots.first).next_back().map_or(slots.first, |(first, _)| *first);
+        let known: Vec<_> = self.stretches.range(from..=slots.end).map(|(first, s)| (*first, *s)).collect();
+        let mut last: Option<(u32, u32, Bandwidth)> = None;
+        for (first, (end, rate)) in known {
+            match last {
+                Some((begin, touching, same)) if touching == first && same == rate => {
+                    self.stretches.remove(&first);
+                    self.stretches.insert(begin, (end, rate));
+                    last = Some((begin, end, rate));
+                }
+                _ => last = Some((first, end, rate)),
+            }
+        }
+    }
+
+    /// Stretches in these slots, cut off at their ends.
+    fn inside(&self, slots: Slots) -> impl Iterator<Item = (u32, (u32, Bandwidth))> {
+        let open = self.stretches.range(..slots.end).rev().take_while(move |(_, (end, _))| *end > slots.first);
+        open.map(move |(first, (end, rate))| ((*first).max(slots.first), ((*end).min(slots.end), *rate)))
     }
 
     /// The most that is booked in any of the slots.
     pub fn peak(&self, slots: Slots) -> Bandwidth {
-        self.slots.range(slots.first..slots.end).map(|(_, rate)| *rate).max().unwrap_or_default()
+        self.inside(slots).map(|(_, (_, rate))| rate).max().unwrap_or_default()
     }
 
     /// The most that is booked in any slot.
@@ -104,33 +153,27 @@ impl Calendar {
 
     /// Whether nothing is booked outside of these slots.
     pub fn is_within(&self, slots: Slots) -> bool {
-        let (first, last) = (self.slots.first_key_value(), self.slots.last_key_value());
-        first.is_none_or(|(s, _)| *s >= slots.first) && last.is_none_or(|(s, _)| *s < slots.end)
+        let (first, last) = (self.stretches.first_key_value(), self.stretches.last_key_value());
+        first.is_none_or(|(s, _)| *s >= slots.first) && last.is_none_or(|(_, (end, _))| *end <= slots.end)
     }
 
     /// What is booked in these slots alone.
     #[must_use]
     pub fn within(&self, slots: Slots) -> Self {
-        let slots: BTreeMap<_, _> = self.slots.range(slots.first..slots.end).map(|(s, rate)| (*s, *rate)).collect();
-        Self { highest: slots.values().max().copied().unwrap_or_default(), slots }
+        let stretches: BTreeMap<_, _> = self.inside(slots).collect();
+        Self { highest: stretches.values().map(|(_, rate)| *rate).max().unwrap_or_default(), stretches }
     }
 
     /// Slots in a row with one rate, in order.
     pub fn stretches(&self) -> Vec<(Slots, Bandwidth)> {
-        let mut out: Vec<(Slots, Bandwidth)> = Vec::new();
-        for (&slot, &rate) in &self.slots {
-            match out.last_mut() {
-                Some((slots, same)) if slots.end == slot && *same == rate => slots.end = slot + 1,
-                _ => out.push((Slots { first: slot, end: slot + 1 }, rate)),
-            }
-        }
-        out
+        self.stretches.iter().map(|(first, (end, rate))| (Slots { first: *first, end: *end }, *rate)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
@@ -168,6 +211,36 @@ mod tests {
         assert_eq!(peak("2026-12-01T10:00:00Z", "2026-12-01T10:31:00Z"), 7_000);
         assert_eq!(calendar.peak(Slots::from(at("2026-12-01T10:50:00Z"))).kbps(), 3_000);
         assert_eq!(calendar.highest().kbps(), 7_000);
+    }
+
+    proptest! {
+        #[test]
+        fn bookings_sum_up_slot_by_slot(
+            bookings in prop::collection::vec((0_u32..20, 1_u32..12, 0_u64..3), 0..12),
+            asked in (0_u32..24, 1_u32..12),
+        ) {
+            let mut calendar = Calendar::default();
+            let mut slots = [0_u64; 40];
+            for (first, length, kbps) in &bookings {
+                calendar.book(Slots { first: *first, end: first + length }, Bandwidth::from_kbps(*kbps));
+                (*first..first + length).for_each(|slot| slots[slot as usize] += kbps);
+            }
+            let most = |range: std::ops::Range<u32>| range.map(|slot| slots[slot as usize]).max().unwrap_or(0);
+            let asked = Slots { first: asked.0, end: asked.0 + asked.1 };
+            prop_assert_eq!(calendar.peak(asked).kbps(), most(asked.first..asked.end));
+            prop_assert_eq!(calendar.highest().kbps(), most(0..40));
+            let outside = most(0..asked.first).max(most(asked.end..40));
+            prop_assert_eq!(calendar.is_within(asked), outside == 0);
+            prop_assert_eq!(calendar.within(asked).highest().kbps(), most(asked.first..asked.end));
+            // in another order it is the same calendar, of the fewest stretches
+            let mut again = Calendar::default();
+            for (first, length, kbps) in bookings.iter().rev() {
+                again.book(Slots { first: *first, end: first + length }, Bandwidth::from_kbps(*kbps));
+            }
+            prop_assert_eq!(&again, &calendar);
+            let stretches = calendar.stretches();
+            prop_assert!(stretches.windows(2).all(|w| w[0].0.end < w[1].0.first || w[0].1 != w[1].1));
+        }
     }
 
     #[test]

@@ -58,7 +58,9 @@ fn main() {
     let mut times: Vec<u128> = lines.iter().map(|(took, _)| *took).collect();
     times.sort_unstable();
     lines.sort();
-    lines.iter().for_each(|(_, line)| println!("{line}"));
+    for (_, line) in &lines {
+        println!("{line}");
+    }
     let at = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
     println!(
         "sites={sites} decisions={} planned={planned} proven={proven} p50_us={} p90_us={} p99_us={} max_us={} per_s={:.0}",

@@ -356,13 +356,13 @@ impl<'p, 'a> Compute<'p, 'a> {
             let edges = |s: &usize| p.meter(*s).edges(&Ratio::from_integer(after), &Ratio::from_integer(last));
             for edge in self.sites.iter().flat_map(edges) {
                 let Some(paid) = self.paid_from(edge) else { return Some(bound) };
-                compute = Some(compute.map_or(paid, |least| least.min(paid)));
+                compute = compute.min(paid);
             }
         }
         let timeless = Carried { inbound: Ratio::from_integer(0), ..*floors };
         // compute and the time until the start are counted together
         let legs = self.bound(i128::from(self.lost), &timeless)?;
-        Some(bound.max(compute?.saturating_add(legs)))
+        (compute < i128::MAX).then(|| bound.max(compute.saturating_add(legs)))
     }
 
     /// Whether legs that take at least so long keep no hard deadline.

@@ -169,7 +169,9 @@ impl Field {
                 let mut guide = Guide::new(problem, (&points[first], &whole[first]), floor, above / i64::from(most));
                 let least = whole[second].iter().copied().min().unwrap_or(NEVER);
                 let limit = |point: Option<u32>, cost: i64| {
-                    point.into_iter().for_each(|point| guide.tell(point, cost));
+                    if let Some(point) = point {
+                        guide.tell(point, cost);
+                    }
                     least.saturating_add(times(guide.above, most)).min(NEVER)
                 };
                 let reached = tie.reach(problem, from, &points[first], true, limit);

@@ -184,7 +184,9 @@ impl Partners {
         let mut lines: Vec<u32> = (0..stands.len() as u32).collect();
         lines.sort_by_key(|line| point(*line));
         let mut first = vec![0_u32; problem.net.points() + 1];
-        lines.iter().for_each(|line| first[point(*line) as usize + 1] += 1);
+        for line in &lines {
+            first[point(*line) as usize + 1] += 1;
+        }
         (0..problem.net.points()).for_each(|at| first[at + 1] += first[at]);
         Self { lines, first, least: whole.iter().copied().min().unwrap_or(NEVER) }
     }

@@ -57,7 +57,7 @@ pub struct DemandEntry {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            node_budget: 8_000,
+            node_budget: 20_000,
             staging_max: Bandwidth::from_mbps(10_000),
             allow_stale: false,
             overlay_encrypts: false,

@@ -20,8 +20,11 @@ pub(crate) struct Starts {
     /// What time costs, and what it costs besides after `due`.
     value: Value,
     late: Option<(Value, i128)>,
-    paid: RefCell<HashMap<(usize, i128), Rc<[Option<u64>]>>>,
+    paid: RefCell<HashMap<(usize, i128), Paid>>,
 }
+
+/// By span, hours at factor 1, shifted up; `None`: no start there keeps the deadline.
+type Paid = Rc<[Option<u64>]>;
 
 /// Bits after the point of hours that a run is paid for.
 const SHIFT: u32 = 32;
@@ -60,12 +63,12 @@ impl Starts {
 
     /// By span, the hours at factor 1 that a run of this length is paid for at the least, shifted up; `None` where it keeps
     /// no deadline.
-    fn paid(&self, meter: Meter, length: i128, spans: &[(i128, i128)]) -> Rc<[Option<u64>]> {
+    fn paid(&self, meter: Meter, length: i128, spans: &[(i128, i128)]) -> Paid {
         let key = (if meter.is_flat() { usize::MAX } else { meter.key() }, length);
         if let Some(known) = self.paid.borrow().get(&key).filter(|_| key.0 != usize::MAX) {
             return Rc::clone(known);
         }
-        let paid: Rc<[Option<u64>]> = spans.iter().map(|span| self.paid_within(meter, length, span)).collect();
+        let paid: Paid = spans.iter().map(|span| self.paid_within(meter, length, span)).collect();
         self.paid.borrow_mut().insert(key, Rc::clone(&paid));
         paid
     }
@@ -77,14 +80,14 @@ impl Starts {
 
     /// Micro-units, rounded down: what compute and the instant of the start cost together at the least, where nothing is
     /// staged before `inbound`, all takes `length` more and nobody waits; with `until`, where the start is no later. `bills`: price
-    /// windows, nanoseconds, and micro-units per hour. `None`: there is no telling. `Some(None)`: no start keeps the
+    /// windows, nanoseconds, and micro-units per hour. `None`: there is no telling. `i128::MAX`: no start keeps the
     /// deadline.
     pub fn least_of_all<'m>(
         &self,
         bills: impl Iterator<Item = (Meter<'m>, i128, i128)>,
         (inbound, until): (i128, Option<i128>),
         length: i128,
-    ) -> Option<Option<i128>> {
+    ) -> Option<i128> {
         let spans = self.staged.as_deref()?;
         let cut: Vec<(i128, i128)> = match until {
             Some(until) => vec![(inbound, until.max(inbound))],
@@ -108,7 +111,7 @@ impl Starts {
             let time = self.time((*first).max(inbound), length);
             Some(sum? + i128::from(time / GRAINS))
         });
-        Some(all.min())
+        Some(all.min().unwrap_or(i128::MAX))
     }
 
     /// The earliest start there can be, and all others; `None`: any instant.

@@ -104,9 +104,10 @@ impl Trees {
             let tree = self.known(net, mask, &ask, (family, other))?;
             let (own, theirs) = (ask.kbps, RUNGS[usize::from(other)]);
             let links = net.between(own.min(theirs), own.max(theirs)).collect();
-            let passing = match own > theirs {
-                true => Passing { gone: links, came: Vec::new() },
-                false => Passing { gone: Vec::new(), came: links },
+            let passing = if own > theirs {
+                Passing { gone: links, came: Vec::new() }
+            } else {
+                Passing { gone: Vec::new(), came: links }
             };
             Some(tree.mended(net, &ask, &passing).map_or(tree, Arc::new))
         });

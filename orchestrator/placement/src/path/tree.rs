@@ -36,6 +36,9 @@ pub(super) fn measure(far: Far) -> u64 {
     (far >> LINKS) as u64
 }
 
+/// Distances as they were, and where they are others now.
+type Mended<'t> = Option<(&'t Arc<[Far]>, Option<Vec<Far>>)>;
+
 /// Links that a tree was made with and that are no longer there, and the other way round.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Passing {
@@ -61,12 +64,11 @@ impl Tree {
         let latency = |hop: &Hop| hop.latency;
         let cheapest = self.cheapest.get().map(|old| (old, mend(net, ask, old, passing, price)));
         let quickest = self.quickest.get().map(|old| (old, mend(net, ask, old, passing, latency)));
-        let same =
-            |mended: &Option<(&Arc<[Far]>, Option<Vec<Far>>)>| mended.as_ref().is_none_or(|(_, new)| new.is_none());
+        let same = |mended: &Mended| mended.as_ref().is_none_or(|(_, new)| new.is_none());
         if same(&cheapest) && same(&quickest) && self.kbps == ask.kbps {
             return None;
         }
-        let kept = |mended: Option<(&Arc<[Far]>, Option<Vec<Far>>)>| match mended {
+        let kept = |mended: Mended| match mended {
             Some((old, new)) => OnceLock::from(new.map_or_else(|| Arc::clone(old), Into::into)),
             None => OnceLock::new(),
         };
