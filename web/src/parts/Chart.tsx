@@ -31,6 +31,8 @@ interface Props {
   at: number[];
   lines: Line[];
   bands?: Band[];
+  /** The value that the axis reaches at the least, so that a flat line has a scale. */
+  reach?: number;
   unit: (value: number) => string;
 }
 
@@ -38,7 +40,7 @@ const HEIGHT_PX = 220;
 const NO_BANDS: Band[] = [];
 
 /** A time series, drawn anew only when its lines, the language or the colours change; new figures are laid in. */
-export default function Chart({ label, at, lines, bands = NO_BANDS, unit }: Props): ReactNode {
+export default function Chart({ label, at, lines, bands = NO_BANDS, reach = 0, unit }: Props): ReactNode {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const shade = useShade();
@@ -56,7 +58,7 @@ export default function Chart({ label, at, lines, bands = NO_BANDS, unit }: Prop
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    const made = new uPlot(optionsFor({ shape, element, unit: (value) => latest.current.unit(value), locale, time }), latest.current.data, element);
+    const made = new uPlot(optionsFor({ shape, element, reach, unit: (value) => latest.current.unit(value), locale, time }), latest.current.data, element);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT_PX }));
     observer.observe(element);
@@ -65,7 +67,7 @@ export default function Chart({ label, at, lines, bands = NO_BANDS, unit }: Prop
       made.destroy();
       plot.current = null;
     };
-  }, [shape, shade, locale, time]);
+  }, [shape, shade, reach, locale, time]);
 
   return <div ref={box} className="plot" role="img" aria-label={label} />;
 }
@@ -86,12 +88,13 @@ const DATED_S = 20 * 3600;
 interface Look {
   shape: string;
   element: HTMLElement;
+  reach: number;
   unit: (value: number) => string;
   locale: string;
   time: string;
 }
 
-function optionsFor({ shape, element, unit, locale, time }: Look): uPlot.Options {
+function optionsFor({ shape, element, reach, unit, locale, time }: Look): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string): string => style.getPropertyValue(name).trim();
   const tag = locale === "zh" ? "zh-CN" : "en";
@@ -111,7 +114,7 @@ function optionsFor({ shape, element, unit, locale, time }: Look): uPlot.Options
     height: HEIGHT_PX,
     hooks: { draw: [readNewest], setCursor: [readNewest] },
     cursor: { y: false, points: { size: 6 } },
-    scales: { y: { range: (_, low, high) => [Math.max(0, low - (high - low) * 0.2 - high * 0.02), high + (high - low) * 0.2 + high * 0.02 + 1] } },
+    scales: { y: { range: (_, low, high) => [Math.max(0, low - (high - low) * 0.2 - high * 0.02), Math.max(reach, high + (high - low) * 0.2 + high * 0.02 + 1)] } },
     axes: [
       { ...axis, space: 90, incrs: TICKS_S, values: (plot, ticks) => ticks.map((tick) => written(plot, tick)) },
       { ...axis, size: 74, values: (_, ticks) => ticks.map(unit) },

@@ -11,6 +11,8 @@ const Chart = lazy(() => import("./Chart"));
 const RANGES_H = [1, 6, 24, 168];
 const DAY_H = 24;
 
+const PERCENT_PPM = 10_000;
+
 /** Percentile bands and loss of a link, from the windows that the server has kept. */
 export function History({ id }: { id: string }): ReactNode {
   const { t } = useI18n();
@@ -70,6 +72,7 @@ function Bands({ windows }: { windows: LinkWindow[] }): ReactNode {
         <Chart
           label={t("links.history.loss")}
           at={at}
+          reach={PERCENT_PPM}
           unit={(value) => format.loss(value)}
           lines={[{ name: t("links.series.loss"), colour: "--chart-high", width: 2, values: windows.map((window) => window.loss_ppm ?? null) }]}
         />
