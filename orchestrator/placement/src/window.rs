@@ -171,6 +171,10 @@ impl Tariff {
         let since = self.known.checked_sub(DAY).filter(|since| *since > 0)?;
         let before = *self.edges.get(self.edges.partition_point(|edge| *edge <= since))?;
         let next = before + DAY;
+        // nor is there a day after the last that an instant can name
+        if self.base.as_nanosecond() + next > Timestamp::MAX.as_nanosecond() {
+            return None;
+        }
         if self.steady.is_some_and(|steady| next + DAY >= steady) {
             return None;
         }
