@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::{Poll, Waker};
-use rhumb_probe_session::{Extensions, Mode, Record, Sender, SenderConfig, Trend, WindowView};
+use rhumb_probe_session::{Extensions, Key, Mode, Record, Sender, SenderConfig, Trend, WindowView};
 
 use crate::clock::Clock;
 use crate::engine::{Engine, WAKE};
@@ -75,6 +75,8 @@ impl Default for ProberConfig {
 #[derive(Debug)]
 pub struct Prober {
     config: ProberConfig,
+    /// What the next session sends.
+    mode: Mutex<Mode>,
     shared: Arc<Shared>,
     wake: Waker,
     thread: Option<JoinHandle<()>>,
@@ -132,7 +134,7 @@ impl Prober {
         let mut engine = Engine::new(Arc::clone(&shared), poll, config.seed);
         let thread =
             std::thread::Builder::new().name("probe-send".into()).spawn(move || engine.run()).map_err(started)?;
-        Ok(Self { config, shared, wake, thread: Some(thread) })
+        Ok(Self { mode: Mutex::new(config.mode.clone()), config, shared, wake, thread: Some(thread) })
     }
 
     /// Replaces the targets. One that stays, by id, address and session identifier, keeps its window. Of several with one id
@@ -147,6 +149,13 @@ impl Prober {
         }
         drop(roster);
         self.wake();
+    }
+
+    /// Probes carry a tag of the key from now on; the windows of all targets begin anew.
+    pub fn authenticate(&self, key: &Key) {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Mode::Authenticated(key.clone());
+        let entries = std::mem::take(&mut self.shared.roster().entries);
+        self.set_targets(entries.into_values().map(|entry| entry.target).collect());
     }
 
     /// The window of every target, by id.
@@ -179,7 +188,7 @@ impl Prober {
     fn begin(&self, target: &Target) -> Arc<Mutex<Session>> {
         let config = SenderConfig {
             ssid: target.ssid,
-            mode: self.config.mode.clone(),
+            mode: self.mode.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             // a target that is probed seldom needs a longer look
             window_ns: self.config.window.max(target.interval * LEAST_PROBES).as_nanos() as u64,
             record_ns: self.config.record.as_nanos() as u64,

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
-use rhumb_probe_session::{Incoming, IpNet, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts, TrainCount};
+use rhumb_probe_session::{
+    Incoming, IpNet, Key, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts, TrainCount,
+};
 use tokio::net::TcpListener;
 
 use crate::ProbeError;
@@ -89,6 +91,12 @@ impl Reflector {
     /// What it did with the packets so far.
     pub fn counts(&self) -> ReflectorCounts {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).counts()
+    }
+
+    /// Answers, and hears trains of, only who has the key from now on.
+    pub fn authenticate(&self, key: &Key) {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).authenticate(key.clone());
+        self.trains.authenticate(key.clone());
     }
 
     /// Answers these networks from now on; none named means all.

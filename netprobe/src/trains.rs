@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
 use mio::net::UdpSocket;
-use rhumb_probe_session::{Mode, TrainCount, TrainReceiver, is_train};
+use rhumb_probe_session::{Key, Mode, TrainCount, TrainReceiver, is_train};
 
 /// Hears trains at a reflector's socket; deaf where nobody is known.
 #[derive(Debug)]
@@ -14,6 +14,11 @@ impl Trains {
     /// Of whoever has the key, or without a key of these addresses.
     pub(crate) fn of(mode: Mode, peers: impl IntoIterator<Item = IpAddr>) -> Self {
         Self(Mutex::new(TrainReceiver::new(mode, peers)))
+    }
+
+    /// Knows whoever has the key from now on, and nobody else.
+    pub(crate) fn authenticate(&self, key: Key) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).authenticate(key);
     }
 
     /// Knows these addresses from now on, and no others.

@@ -1,8 +1,9 @@
 //! Probes this point's links as the desired state names them.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::future::join_all;
 use rhumb_model::{LinkId, PointName};
-use rhumb_probe::{Prober, Reflector, Target};
+use rhumb_probe::{Key, Prober, Reflector, Target};
 use rhumb_wire::{BandwidthFigures, Desired, LinkFigures, PairFigures, PairTarget, ProbeTarget};
 use std::{
     collections::BTreeMap,
@@ -27,11 +28,23 @@ pub(crate) struct Roster {
     /// Where the far ends of links were found.
     addresses: BTreeMap<LinkId, SocketAddr>,
     looked: Option<Instant>,
+    /// The key in use, as it was told.
+    key_base64: Option<String>,
 }
 
 impl Roster {
     /// Follows the desired state.
     pub(crate) async fn follow(&mut self, prober: &Prober, reflector: &Reflector, desired: &Desired) {
+        if let Some(told) = desired.probe_key_base64.as_ref().filter(|told| self.key_base64.as_ref() != Some(told)) {
+            match key(told) {
+                Some(key) => {
+                    reflector.authenticate(&key);
+                    prober.authenticate(&key);
+                }
+                None => tracing::error!("the key of probes is not base64 of 16 octets or more: it is not used"),
+            }
+            self.key_base64 = Some(told.clone());
+        }
         let (targets, pairs) = (&desired.probes, &desired.pairs);
         let names = || targets.iter().map(|t| &t.address).chain(pairs.iter().map(|p| &p.address));
         let due = self.looked.is_none_or(|at| at.elapsed() >= LOOK_UP && has_names(names()));
@@ -86,6 +99,11 @@ pub(crate) fn pairs(prober: &Prober) -> Vec<PairFigures> {
         })
     };
     seen.filter_map(pair).collect()
+}
+
+/// What packets are authenticated by. `None`: not base64, or too short.
+pub(crate) fn key(told: &str) -> Option<Key> {
+    Key::new(&STANDARD.decode(told).ok()?).ok()
 }
 
 fn has_names<'a>(mut addresses: impl Iterator<Item = &'a String>) -> bool {

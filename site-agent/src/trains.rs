@@ -1,5 +1,6 @@
 //! Measures the bandwidth of this point's links by packet trains, one link at a time, within budgets that outlive the agent.
 
+use crate::probe::key;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rhumb_model::{BandwidthMethod, Confidence, LinkId};
 use rhumb_probe::{
@@ -34,6 +35,7 @@ pub(crate) struct Trains {
 #[derive(Debug, Default)]
 struct Shared {
     lanes: BTreeMap<LinkId, Lane>,
+    mode: Mode,
 }
 
 #[derive(Debug)]
@@ -59,6 +61,7 @@ impl Trains {
     /// Follows the desired state. What was found of a link that stays is kept.
     pub(crate) fn follow(&self, desired: &Desired, address: impl Fn(&LinkId) -> Option<SocketAddr>) {
         let mut shared = lock(&self.shared);
+        shared.mode = desired.probe_key_base64.as_deref().and_then(key).map_or(Mode::Open, Mode::Authenticated);
         let mut before = std::mem::take(&mut shared.lanes);
         for target in &desired.probes {
             let (Some(order), Some(address)) = (target.trains, address(&target.link)) else { continue };
@@ -102,6 +105,7 @@ struct Due {
     address: SocketAddr,
     link_kbps: u64,
     site_kbps: u64,
+    mode: Mode,
 }
 
 async fn run(shared: Arc<Mutex<Shared>>, mut ledger: BandwidthLedger, mut random: StdRng) {
@@ -137,7 +141,8 @@ impl Shared {
             }
             lane.due = Some(now + every.mul_f64(random.random_range(0.75..1.25)));
             let link_kbps = lane.order.capacity.kbps();
-            found = Some(Due { link: link.clone(), address: lane.address, link_kbps, site_kbps });
+            let mode = self.mode.clone();
+            found = Some(Due { link: link.clone(), address: lane.address, link_kbps, site_kbps, mode });
         }
         found
     }
@@ -153,7 +158,7 @@ async fn measured(due: &Due, ledger: &mut BandwidthLedger) -> Result<Option<Band
     let label = label(&due.link);
     let target = due.address.to_string();
     let method = ActiveMethod::Trains;
-    let config = BandwidthConfig { target, mode: Mode::Open, method, budget_bytes, label, overhead_bytes: None };
+    let config = BandwidthConfig { target, mode: due.mode.clone(), method, budget_bytes, label, overhead_bytes: None };
     let found = measure(due.address, config).await?;
     ledger.refund(name, budget_bytes.saturating_sub(found.sent_bytes))?;
     Ok(figures(&found, label))

@@ -22,15 +22,15 @@ pub struct MeshConfig {
 }
 
 impl Default for MeshConfig {
-    /// A packet is 44 octets of STAMP in UDP over IPv6. The budget leaves a fifth of 100 kbit/s for what is not planned.
+    /// A packet is 112 octets of authenticated STAMP in UDP over IPv6. The budget leaves a quarter of 100 kbit/s for what is not planned.
     fn default() -> Self {
         Self {
             full: 40,
             nearest: 8,
             landmarks: 12,
             interval: Span::from_micros(200_000),
-            packet: Bytes::from_bytes(44 + 8 + 40),
-            budget: Bandwidth::from_kbps(80),
+            packet: Bytes::from_bytes(112 + 8 + 40),
+            budget: Bandwidth::from_kbps(75),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::extensions::Reflecting;
 use crate::tally::{Tally, TooOld};
-use crate::{Counted, ErrorEstimate, Mode, Now, NtpTime, PacketError, ReflectorPacket, SenderPacket};
+use crate::{Counted, ErrorEstimate, Key, Mode, Now, NtpTime, PacketError, ReflectorPacket, SenderPacket};
 
 /// What RFC 5357 asks for where the time to live cannot be read.
 const TTL_UNKNOWN: u8 = 255;
@@ -206,6 +206,11 @@ impl Reflector {
     /// Counts since the start.
     pub fn counts(&self) -> ReflectorCounts {
         self.counts
+    }
+
+    /// Answers only who has the key from now on.
+    pub fn authenticate(&mut self, key: Key) {
+        self.config.mode = Mode::Authenticated(key);
     }
 
     /// Serves these networks from now on; none named means all.

@@ -14,8 +14,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use crate::Mode;
 use crate::bandwidth::train_rate;
+use crate::{Key, Mode};
 
 /// Octets before what a packet carries.
 pub const TRAIN_HEADER_BYTES: usize = 48;
@@ -203,6 +203,11 @@ impl TrainReceiver {
     /// With a key, whoever has it is known; without, only these addresses are.
     pub fn new(mode: Mode, known: impl IntoIterator<Item = IpAddr>) -> Self {
         Self { mode, known: known.into_iter().collect(), trains: BTreeMap::new(), counts: BTreeMap::new() }
+    }
+
+    /// Knows whoever has the key from now on, and nobody else.
+    pub fn authenticate(&mut self, key: Key) {
+        self.mode = Mode::Authenticated(key);
     }
 
     /// Knows these addresses from now on, and no others.

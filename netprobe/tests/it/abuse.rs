@@ -198,3 +198,21 @@ async fn a_reflector_that_dies_leaves_old_figures() {
         Reflector::bind(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), address.port()), ReflectorConfig::default());
     until(&prober, "ab", |figures| !figures.stale).await;
 }
+
+/// Who learns the key later answers strangers until then, and nobody without it afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_told_later_shuts_out_who_does_not_have_it() {
+    let far = reflector(Mode::Open);
+    let stranger = Prober::start(ProberConfig { window: Duration::from_secs(2), ..ProberConfig::default() }).unwrap();
+    let friend = Prober::start(ProberConfig { window: Duration::from_secs(2), ..ProberConfig::default() }).unwrap();
+    let target = |id: &str| Target { interval: Duration::from_millis(20), ..Target::new(id, far.address()) };
+    stranger.set_targets(vec![target("stranger")]);
+    friend.set_targets(vec![target("friend")]);
+    until(&stranger, "stranger", |figures| figures.received >= 3).await;
+    let key = Key::new(&[9; 32]).unwrap();
+    far.authenticate(&key);
+    friend.authenticate(&key);
+    until(&friend, "friend", |figures| figures.received >= 10 && figures.refused == 0).await;
+    until(&stranger, "stranger", |figures| figures.sent >= 20 && figures.received == 0).await;
+    assert!(far.counts().malformed >= 20, "{:?}", far.counts());
+}

@@ -46,6 +46,8 @@ pub struct State {
     pub bandwidths: BandwidthBook,
     pub minutes: Minutes,
     pub shares: BTreeMap<OrderId, BTreeMap<PointName, PointShare>>,
+    /// By which agents know each other's probes.
+    pub probe_key_base64: Option<String>,
     /// The last stamp given out.
     pub stamp: Stamp,
 }
@@ -101,6 +103,7 @@ impl Hub {
             bandwidths: BandwidthBook::default(),
             minutes: Minutes::default(),
             shares: BTreeMap::new(),
+            probe_key_base64: None,
             stamp: Stamp { epoch, generation: 1 },
         };
         Self {
@@ -196,6 +199,7 @@ impl State {
             pairs: point.pairs.clone(),
             links: point.links.clone(),
             peers: point.peers.clone(),
+            probe_key_base64: self.probe_key_base64.clone(),
         })
     }
 

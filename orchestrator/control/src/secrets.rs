@@ -34,6 +34,11 @@ impl Secret {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
+    /// By which agents know each other's probes.
+    pub fn probe_base64(&self) -> String {
+        BASE64_STANDARD.encode(hmac::sign(&self.0, b"rhumb/probe").as_ref())
+    }
+
     pub fn leg(&self, order: OrderId, generation: u64, leg: u32) -> LegSecrets {
         let derive = |label: &str| {
             let tag = hmac::sign(&self.0, format!("rhumb/leg/{label}/{order}/{generation}/{leg}").as_bytes());

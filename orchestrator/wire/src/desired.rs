@@ -25,6 +25,9 @@ pub struct Desired {
     pub links: Vec<PeerLink>,
     /// Only these points may open overlay connections here.
     pub peers: Vec<PointName>,
+    /// Shared by all agents: probes and trains carry proof of it, and those without are not answered. 32 octets, base64.
+    #[serde(default)]
+    pub probe_key_base64: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -69,6 +69,7 @@ fn desired() -> Desired {
         pairs: vec![PairTarget { to: "c".parse().unwrap(), address: "127.0.0.1:863".into(), interval_ms: 100 }],
         links: vec![PeerLink { link: "a-b".parse().unwrap(), to: "b".parse().unwrap(), overlay: "127.0.0.1:1".into() }],
         peers: vec!["b".parse().unwrap()],
+        probe_key_base64: Some("probe".into()),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod lifecycle;
 mod orchestrator;
+mod probes;
 mod process;
 mod recovery;
 mod world;

@@ -65,6 +65,7 @@ pub fn desired(epoch: u64, generation: u64, assignments: Vec<Assignment>) -> Des
         pairs: Vec::new(),
         links: Vec::new(),
         peers: Vec::new(),
+        probe_key_base64: None,
     }
 }
 
