@@ -125,7 +125,7 @@ impl<S: Store> Desk<S> {
         });
         let desk = Self { inner };
         let live = desk.inner.store.live_orders().await?;
-        desk.roll().replace_orders(&live);
+        desk.roll().replace_orders(&live, None);
         let quotes = desk.inner.store.live_quotes().await?;
         desk.roll().add_quotes(&quotes);
         sagas::Sagas::take_up(desk.clone(), live).spawn(inbox);

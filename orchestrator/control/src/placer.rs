@@ -57,8 +57,9 @@ async fn run<S: Store>(desk: Desk<S>) {
 impl<S: Store> Desk<S> {
     /// Highest priority first, then the oldest. `all`: also those that had to wait before.
     async fn place_waiting(&self, all: bool, faults: &mut BTreeMap<OrderId, u32>) -> Result<(), DeskError> {
+        let youngest = self.roll().youngest();
         let Picture { orders, holdings, nodes, points, .. } = self.inner.store.picture().await?;
-        self.roll().replace_orders(&orders);
+        self.roll().replace_orders(&orders, youngest);
         count(&orders);
         let ids: BTreeSet<OrderId> = orders.iter().map(|o| o.id).collect();
         let mut sight = Some(Sight::new(&holdings, nodes, points, &orders));

@@ -35,16 +35,17 @@ impl Roll {
         self.orders.remove(&id);
     }
 
-    /// `orders` are all that are live, oldest first. What came in after they were read stays: ids rise with time.
-    pub(crate) fn replace_orders(&mut self, orders: &[OrderRecord]) {
-        let younger = match orders.last() {
-            Some(last) => {
-                let mut younger = self.orders.split_off(&last.id);
-                younger.remove(&last.id);
-                younger
-            }
-            // an empty list says nothing of what came since: it goes with the next look
-            None => BTreeMap::new(),
+    /// The order that came in last; ids rise with time.
+    pub(crate) fn youngest(&self) -> Option<OrderId> {
+        self.orders.last_key_value().map(|(id, _)| *id)
+    }
+
+    /// `orders` are all that were live at a look; what came in after `youngest`, as it was before that look, stays.
+    pub(crate) fn replace_orders(&mut self, orders: &[OrderRecord], youngest: Option<OrderId>) {
+        let mut before = std::mem::take(&mut self.orders);
+        let younger = match youngest {
+            Some(id) => before.split_off(&id).into_iter().filter(|(other, _)| *other != id).collect(),
+            None => before,
         };
         self.orders = orders.iter().map(|o| (o.id, o.tenant.clone())).chain(younger).collect();
     }
@@ -103,13 +104,26 @@ mod tests {
     #[test]
     fn an_order_that_came_in_after_the_look_stays_and_one_that_ended_goes() {
         let mut roll = Roll::default();
-        for n in [1, 2, 3] {
+        for n in [1, 2] {
             roll.add_order(&order(n, "acme"));
         }
-        roll.replace_orders(&[order(2, "acme")]);
+        let youngest = roll.youngest();
+        roll.add_order(&order(3, "acme"));
+        roll.replace_orders(&[order(2, "acme")], youngest);
         let acme = TenantName::new("acme").unwrap();
         assert_eq!(roll.orders_of(&acme), 2, "1 has ended, 3 is younger than the look");
         assert_eq!(roll.owner(OrderId(uuid::Uuid::from_u128(1))), None);
         assert_eq!(roll.owner(OrderId(uuid::Uuid::from_u128(3))), Some(&acme));
+    }
+
+    #[test]
+    fn a_look_at_nothing_does_not_forget_the_first_order() {
+        let mut roll = Roll::default();
+        let youngest = roll.youngest();
+        roll.add_order(&order(1, "acme"));
+        roll.replace_orders(&[], youngest);
+        assert_eq!(roll.orders_of(&TenantName::new("acme").unwrap()), 1);
+        roll.replace_orders(&[], roll.youngest());
+        assert_eq!(roll.orders_of(&TenantName::new("acme").unwrap()), 0, "it has ended by the next look");
     }
 }
