@@ -36,12 +36,11 @@ impl Roster {
     /// Follows the desired state.
     pub(crate) async fn follow(&mut self, prober: &Prober, reflector: &Reflector, desired: &Desired) {
         if let Some(told) = desired.probe_key_base64.as_ref().filter(|told| self.key_base64.as_ref() != Some(told)) {
-            match key(told) {
-                Some(key) => {
-                    reflector.authenticate(&key);
-                    prober.authenticate(&key);
-                }
-                None => tracing::error!("the key of probes is not base64 of 16 octets or more: it is not used"),
+            if let Some(key) = key(told) {
+                reflector.authenticate(&key);
+                prober.authenticate(&key);
+            } else {
+                tracing::error!("the key of probes is not base64 of 16 octets or more: it is not used");
             }
             self.key_base64 = Some(told.clone());
         }

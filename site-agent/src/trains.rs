@@ -194,7 +194,7 @@ mod tests {
             let due = Some(Instant::now());
             (LinkId::new(&format!("l{i}")).unwrap(), Lane { order, address, busy: i == 0, due, found: None })
         };
-        Shared { lanes: (0..links).map(lane).collect() }
+        Shared { lanes: (0..links).map(lane).collect(), mode: Mode::Open }
     }
 
     /// Fault F52: bandwidth tests disturb users.
