@@ -45,6 +45,35 @@ pub enum ProbeError {
         #[source]
         source: io::Error,
     },
+    /// Bandwidth could not be measured.
+    #[error("cannot measure the bandwidth to {target}")]
+    Measure {
+        /// The reflector's address.
+        target: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// An interface's counter could not be read.
+    #[error("cannot read what interface {interface} has sent from {}; name an interface of this host", path.display())]
+    Counter {
+        /// The interface.
+        interface: String,
+        /// Where its counter should be.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The budgets could not be read or kept.
+    #[error("cannot keep what measuring may send in {}; make it writable, or remove it if it is spoilt", path.display())]
+    Ledger {
+        /// The file.
+        path: PathBuf,
+        /// What the system or the format said.
+        #[source]
+        source: io::Error,
+    },
     /// A count or interval outside what one run can do.
     #[error("cannot send {count} probes; one run takes 1 to {most}")]
     Count {

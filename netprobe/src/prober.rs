@@ -41,6 +41,9 @@ impl Target {
     }
 }
 
+/// A window holds about so many probes at the least.
+const LEAST_PROBES: u32 = 5;
+
 /// How to probe.
 #[derive(Debug, Clone)]
 pub struct ProberConfig {
@@ -177,7 +180,8 @@ impl Prober {
         let config = SenderConfig {
             ssid: target.ssid,
             mode: self.config.mode.clone(),
-            window_ns: self.config.window.as_nanos() as u64,
+            // a target that is probed seldom needs a longer look
+            window_ns: self.config.window.max(target.interval * LEAST_PROBES).as_nanos() as u64,
             record_ns: self.config.record.as_nanos() as u64,
             extensions: Extensions {
                 packet_bytes: target.packet_bytes,

@@ -1,18 +1,21 @@
 //! The reflector: one socket and one thread that answers on it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
-use rhumb_probe_session::{Incoming, IpNet, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts};
+use rhumb_probe_session::{Incoming, IpNet, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts, TrainCount};
+use tokio::net::TcpListener;
 
 use crate::ProbeError;
+use crate::bandwidth_tcp::serve_tcp;
 use crate::clock::{Clock, wake_on_time, wall};
 use crate::socket::{Mailbox, bind, resolve, send_back};
+use crate::trains::Trains;
 
 const SOCKET: Token = Token(0);
 const STOP: Token = Token(1);
@@ -26,13 +29,25 @@ const WATCH: Duration = Duration::from_secs(1);
 pub struct Reflector {
     address: SocketAddr,
     sessions: Arc<Mutex<Sessions>>,
+    trains: Arc<Trains>,
+    clock: Clock,
     stop: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Reflector {
-    /// Listens on `address` and answers.
+    /// Listens on `address` and answers. With a key, packet trains of whoever has it are heard too.
     pub fn bind(address: SocketAddr, config: ReflectorConfig) -> Result<Self, ProbeError> {
+        Self::bind_for(address, config, [])
+    }
+
+    /// As `bind`; without a key, trains of `peers` are heard.
+    pub fn bind_for(
+        address: SocketAddr,
+        config: ReflectorConfig,
+        peers: impl IntoIterator<Item = IpAddr>,
+    ) -> Result<Self, ProbeError> {
+        let trains = Arc::new(Trains::of(config.mode.clone(), peers));
         let bound = |source| ProbeError::Bind { address, source };
         let mut socket = bind(address).map_err(bound)?;
         let bound_address = socket.local_addr().map_err(bound)?;
@@ -42,16 +57,33 @@ impl Reflector {
         let stop = Waker::new(poll.registry(), STOP).map_err(started)?;
         let sessions = Arc::new(Mutex::new(Sessions::new(config)));
         let served = Arc::clone(&sessions);
+        let heard = Arc::clone(&trains);
+        let clock = Clock::new();
         let thread = std::thread::Builder::new()
             .name("probe-reflect".into())
-            .spawn(move || serve(poll, &socket, &served))
+            .spawn(move || serve(poll, &socket, &served, &heard, clock))
             .map_err(started)?;
-        Ok(Self { address: bound_address, sessions, stop, thread: Some(thread) })
+        Ok(Self { address: bound_address, sessions, trains, clock, stop, thread: Some(thread) })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Hears packet trains of these addresses from now on, and of no others.
+    pub fn know(&self, peers: impl IntoIterator<Item = IpAddr>) {
+        self.trains.know(peers);
+    }
+
+    /// Nanoseconds since a moment on the clock of `trains`.
+    pub fn since_ns(&self, at_ns: u64) -> u64 {
+        self.clock.monotonic_ns().saturating_sub(at_ns)
+    }
+
+    /// What came of packet trains over each link.
+    pub fn trains(&self) -> Vec<TrainCount> {
+        self.trains.counts()
     }
 
     /// What it did with the packets so far.
@@ -79,27 +111,33 @@ impl Drop for Reflector {
     }
 }
 
-/// Answers probes on `listen` (HOST:PORT) until `until` is done; `ready` is told the address first.
+/// Answers probes on `listen` (HOST:PORT) until `until` is done; `ready` is told the address first. Trains, and runs of TCP at
+/// the same port, are taken of whoever has the key, or without one of `peers`.
 pub async fn reflect(
     listen: &str,
     mode: Mode,
+    peers: Vec<IpAddr>,
     ready: impl FnOnce(SocketAddr),
     until: impl Future<Output = ()>,
 ) -> Result<ReflectorCounts, ProbeError> {
     let config = ReflectorConfig { mode, ..ReflectorConfig::default() };
-    reflect_with(listen, config, ready, |_| {}, until).await
+    reflect_with(listen, config, peers, ready, |_| {}, until).await
 }
 
 /// The same with all its settings; `watch` is told the counts once a second.
 pub async fn reflect_with(
     listen: &str,
     config: ReflectorConfig,
+    peers: Vec<IpAddr>,
     ready: impl FnOnce(SocketAddr),
     mut watch: impl FnMut(ReflectorCounts),
     until: impl Future<Output = ()>,
 ) -> Result<ReflectorCounts, ProbeError> {
     let address = resolve(listen).await?;
-    let reflector = Reflector::bind(address, config)?;
+    let mode = config.mode.clone();
+    let reflector = Reflector::bind_for(address, config, peers.iter().copied())?;
+    let bound = |source| ProbeError::Bind { address, source };
+    let listener = TcpListener::bind(reflector.address()).await.map_err(bound)?;
     ready(reflector.address());
     let watching = async {
         loop {
@@ -110,13 +148,13 @@ pub async fn reflect_with(
     tokio::select! {
         () = until => {}
         () = watching => {}
+        () = serve_tcp(listener, mode, peers) => {}
     }
     Ok(reflector.counts())
 }
 
-fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>) {
+fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>, trains: &Trains, clock: Clock) {
     wake_on_time();
-    let clock = Clock::new();
     let mut events = Events::with_capacity(8);
     let mut mailbox = Mailbox::new();
     let mut ready = false;
@@ -132,12 +170,18 @@ fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>) {
         if events.iter().any(|event| event.token() == STOP) {
             return;
         }
-        ready = answer_some(socket, sessions, clock, &mut mailbox);
+        ready = answer_some(socket, sessions, trains, clock, &mut mailbox);
     }
 }
 
 /// Answers up to a turn's packets; whether there may be more.
-fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock, mailbox: &mut Mailbox) -> bool {
+fn answer_some(
+    socket: &UdpSocket,
+    sessions: &Mutex<Sessions>,
+    trains: &Trains,
+    clock: Clock,
+    mailbox: &mut Mailbox,
+) -> bool {
     for _ in 0..TURN {
         let packet = match mailbox.receive(socket, clock) {
             Ok(packet) => packet,
@@ -145,6 +189,10 @@ fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock, mai
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Err(_) => continue,
         };
+        let octets = &mailbox.octets[..packet.bytes];
+        if trains.took(socket, packet.source, octets, packet.at.monotonic_ns) {
+            continue;
+        }
         let incoming = Incoming {
             source: packet.source,
             received: packet.at,
@@ -153,7 +201,7 @@ fn answer_some(socket: &UdpSocket, sessions: &Mutex<Sessions>, clock: Clock, mai
             ecn: packet.ecn,
         };
         let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = sessions.answer(&incoming, &mailbox.octets[..packet.bytes], wall);
+        let answer = sessions.answer(&incoming, octets, wall);
         drop(sessions);
         // refusals are counted, and a lost answer is for the sender to find
         if let Ok(answer) = answer

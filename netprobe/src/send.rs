@@ -21,6 +21,8 @@ const WHOLE_RUN_NS: u64 = u64::MAX;
 
 /// A watcher is told this often.
 const WATCH_NS: u64 = 250_000_000;
+/// And no more than one part in this many of the time is spent on it.
+const WATCH_SHARE: u64 = 100;
 /// After the last answer, copies are waited for as long as the longest round trip, within these bounds.
 const LEAST_LINGER_NS: u64 = 100_000_000;
 const MOST_LINGER_NS: u64 = 3_000_000_000;
@@ -107,7 +109,7 @@ struct Run {
     session: Sender,
     count: u32,
     interval_ns: u64,
-    watched_ns: u64,
+    watch_next_ns: u64,
 }
 
 impl Run {
@@ -126,7 +128,7 @@ impl Run {
         });
         let interval_ns = u64::try_from(config.interval.as_nanos()).unwrap_or(u64::MAX);
         let (clock, mailbox) = (Clock::new(), Mailbox::new());
-        Ok(Self { clock, poll, socket, mailbox, session, count: config.count, interval_ns, watched_ns: 0 })
+        Ok(Self { clock, poll, socket, mailbox, session, count: config.count, interval_ns, watch_next_ns: WATCH_NS })
     }
 
     fn finish(mut self, mut watch: impl FnMut(&SendSummary)) -> io::Result<SendSummary> {
@@ -151,7 +153,11 @@ impl Run {
             self.tell(&mut watch);
         }
         self.linger()?;
-        Ok(SendSummary::new(&self.session.figures(self.clock.monotonic_ns())))
+        Ok(self.summary())
+    }
+
+    fn summary(&self) -> SendSummary {
+        SendSummary::new(&self.session.figures(self.clock.monotonic_ns()), self.session.reported())
     }
 
     /// Once every probe is answered, copies of the last answers may still be under way.
@@ -167,9 +173,11 @@ impl Run {
 
     fn tell(&mut self, watch: &mut impl FnMut(&SendSummary)) {
         let now_ns = self.clock.monotonic_ns();
-        if now_ns.saturating_sub(self.watched_ns) >= WATCH_NS {
-            self.watched_ns = now_ns;
-            watch(&SendSummary::new(&self.session.figures(now_ns)));
+        if now_ns >= self.watch_next_ns {
+            watch(&self.summary());
+            // summing up a long run takes its time, which the probes must not wait for often
+            let took_ns = self.clock.monotonic_ns() - now_ns;
+            self.watch_next_ns = now_ns + WATCH_NS.max(took_ns * WATCH_SHARE);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a run of probes found, as it is printed.
 
-use rhumb_probe_session::{FarClock, Figures, Variation};
+use rhumb_probe_session::{ClockSource, DirectCounts, FarClock, Figures, Reported, Variation};
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{us, us_measured};
@@ -56,6 +56,12 @@ pub struct SendSummary {
     /// That figure may be wrong by this much.
     #[serde(default)]
     pub clock_ahead_bound_us: Option<u64>,
+    /// Packets of the session as both ends count them, if that was asked for and understood.
+    #[serde(default)]
+    pub counts: Option<DirectCounts>,
+    /// What the reflector's clock follows, if that was asked for and understood.
+    #[serde(default)]
+    pub clock_source: Option<ClockSource>,
     /// Probes still in flight: neither answered nor lost.
     #[serde(default)]
     pub pending: u64,
@@ -91,7 +97,7 @@ pub struct WaySummary {
 }
 
 impl SendSummary {
-    pub(crate) fn new(figures: &Figures) -> Self {
+    pub(crate) fn new(figures: &Figures, reported: Reported) -> Self {
         let trips = figures.round_trips.as_ref();
         let one_way = figures.one_way.as_ref();
         Self {
@@ -131,6 +137,8 @@ impl SendSummary {
             far_clock: figures.far_clock,
             clock_ahead_us: figures.clock_offset.map(|offset| offset.ahead_ns / 1_000),
             clock_ahead_bound_us: figures.clock_offset.map(|offset| us_measured(offset.bound_ns)),
+            counts: reported.direct,
+            clock_source: reported.clock_source,
             pending: figures.pending,
             refused: figures.refused,
             strays: figures.strays,

@@ -24,6 +24,7 @@ mod record;
 mod run;
 pub mod runtime;
 pub mod store;
+mod trains;
 
 pub use config::AgentConfig;
 pub use error::AgentError;

@@ -1,9 +1,9 @@
 //! Probes this point's links as the desired state names them.
 
 use futures::future::join_all;
-use rhumb_model::LinkId;
-use rhumb_probe::{Prober, Target};
-use rhumb_wire::{LinkFigures, ProbeTarget};
+use rhumb_model::{LinkId, PointName};
+use rhumb_probe::{Prober, Reflector, Target};
+use rhumb_wire::{BandwidthFigures, Desired, LinkFigures, PairFigures, PairTarget, ProbeTarget};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -14,6 +14,8 @@ use std::{
 const LOOK_UP: Duration = Duration::from_secs(30);
 /// For one name.
 const LOOK_UP_MOST: Duration = Duration::from_secs(2);
+/// Begins the name of a target that is no link; a link's has no colon.
+const PAIR: &str = "pair:";
 /// Closer probes than this are not asked of anyone.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -21,14 +23,19 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     targets: Vec<ProbeTarget>,
+    pairs: Vec<PairTarget>,
+    /// Where the far ends of links were found.
+    addresses: BTreeMap<LinkId, SocketAddr>,
     looked: Option<Instant>,
 }
 
 impl Roster {
     /// Follows the desired state.
-    pub(crate) async fn follow(&mut self, prober: &Prober, targets: &[ProbeTarget]) {
-        let due = self.looked.is_none_or(|at| at.elapsed() >= LOOK_UP && has_names(targets));
-        if self.targets == targets && !due {
+    pub(crate) async fn follow(&mut self, prober: &Prober, reflector: &Reflector, desired: &Desired) {
+        let (targets, pairs) = (&desired.probes, &desired.pairs);
+        let names = || targets.iter().map(|t| &t.address).chain(pairs.iter().map(|p| &p.address));
+        let due = self.looked.is_none_or(|at| at.elapsed() >= LOOK_UP && has_names(names()));
+        if &self.targets == targets && &self.pairs == pairs && !due {
             return;
         }
         let mut found = Vec::new();
@@ -39,16 +46,50 @@ impl Roster {
                 continue;
             };
             let interval = Duration::from_millis(target.interval_ms).max(LEAST_INTERVAL);
+            self.addresses.insert(target.link.clone(), addr);
             found.push(Target { interval, ..Target::new(target.link.to_string(), addr) });
         }
+        self.addresses.retain(|link, _| targets.iter().any(|target| &target.link == link));
+        let addresses = join_all(pairs.iter().map(|pair| resolve(&pair.address))).await;
+        for (pair, addr) in pairs.iter().zip(addresses).filter_map(|(pair, addr)| Some((pair, addr?))) {
+            let interval = Duration::from_millis(pair.interval_ms).max(LEAST_INTERVAL);
+            found.push(Target { interval, ..Target::new(format!("{PAIR}{}", pair.to), addr) });
+        }
+        // who is measured from here may measure back
+        reflector.know(found.iter().map(|target| target.addr.ip()));
         prober.set_targets(found);
-        self.targets = targets.to_vec();
+        (self.targets, self.pairs) = (targets.clone(), pairs.clone());
         self.looked = Some(Instant::now());
     }
 }
 
-fn has_names(targets: &[ProbeTarget]) -> bool {
-    targets.iter().any(|target| target.address.parse::<SocketAddr>().is_err())
+impl Roster {
+    /// Where the far end of a link was found.
+    pub(crate) fn address(&self, link: &LinkId) -> Option<SocketAddr> {
+        self.addresses.get(link).copied()
+    }
+}
+
+/// What is said of whole ways.
+pub(crate) fn pairs(prober: &Prober) -> Vec<PairFigures> {
+    let seen = prober.snapshot().into_iter();
+    let pair = |seen: rhumb_probe::LinkFigures| {
+        let to = PointName::new(seen.link.strip_prefix(PAIR)?).ok()?;
+        Some(PairFigures {
+            to,
+            sent: seen.sent,
+            received: seen.received,
+            rtt_min_us: seen.rtt_min_us,
+            rtt_p50_us: seen.rtt_p50_us,
+            rtt_p95_us: seen.rtt_p95_us,
+            last_reply_age_us: seen.last_reply_age_us,
+        })
+    };
+    seen.filter_map(pair).collect()
+}
+
+fn has_names<'a>(mut addresses: impl Iterator<Item = &'a String>) -> bool {
+    addresses.any(|address| address.parse::<SocketAddr>().is_err())
 }
 
 async fn resolve(address: &str) -> Option<SocketAddr> {
@@ -60,7 +101,7 @@ async fn resolve(address: &str) -> Option<SocketAddr> {
 }
 
 /// The prober's figures as they are reported.
-pub(crate) fn figures(prober: &Prober) -> Vec<LinkFigures> {
+pub(crate) fn figures(prober: &Prober, bandwidth: impl Fn(&LinkId) -> Option<BandwidthFigures>) -> Vec<LinkFigures> {
     // of several targets under one id the last one counts, as in the prober
     let mut found: BTreeMap<LinkId, LinkFigures> = BTreeMap::new();
     for seen in prober.snapshot() {
@@ -77,6 +118,8 @@ pub(crate) fn figures(prober: &Prober) -> Vec<LinkFigures> {
             loss_backward_ppm: seen.lost_backward_ppm.map(u64::from),
             jitter_us: seen.jitter_us,
             last_reply_age_us: seen.last_reply_age_us,
+            rtt_p99_us: seen.rtt_p99_us,
+            bandwidth: bandwidth(&link),
         };
         found.insert(link, figures);
     }

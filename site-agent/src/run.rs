@@ -13,6 +13,7 @@ use crate::{
     probe::{self, Roster},
     runtime::ProcessRuntime,
     store::DatasetStore,
+    trains::{self, Trains},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rhumb_probe::{Prober, ProberConfig, Reflector, ReflectorConfig};
@@ -73,6 +74,7 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     write_ports(&data_dir, ports)?;
     let runtime = ProcessRuntime::new(runs(&data_dir), config.supervisor.as_deref(), config.limits.log.bytes());
     let carrier: Arc<dyn Carrier> = overlay.clone();
+    let trains = Trains::start(&data_dir, random.random())?;
     let foundation = Foundation {
         point: config.point.clone(),
         data_dir,
@@ -89,6 +91,8 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
         agent: Some(agent),
         client,
         prober,
+        reflector,
+        trains,
         roster: Roster::default(),
         ports,
         sync: config.sync,
@@ -156,6 +160,8 @@ struct Driver {
     agent: Option<Agent<ProcessRuntime>>,
     client: Client,
     prober: Prober,
+    reflector: Reflector,
+    trains: Trains,
     roster: Roster,
     ports: Listen,
     sync: SyncConfig,
@@ -241,7 +247,8 @@ impl Driver {
         });
         let agent = self.agent.insert(agent.await.map_err(|_| AgentError::Panic)?);
         if let Some(desired) = agent.desired().cloned() {
-            self.roster.follow(&self.prober, &desired.probes).await;
+            self.roster.follow(&self.prober, &self.reflector, &desired).await;
+            self.trains.follow(&desired, |link| self.roster.address(link));
         }
         Ok(())
     }
@@ -275,7 +282,8 @@ impl Driver {
     /// A report of this moment, on its way.
     fn call(&mut self, wait_ms: u64) -> Call {
         self.seq += 1;
-        let links = probe::figures(&self.prober);
+        let links = probe::figures(&self.prober, |link| self.trains.figure(link));
+        let (pairs, trains) = (probe::pairs(&self.prober), trains::heard(&self.reflector));
         let envelope = Envelope {
             boot_id: self.boot_id,
             seq: self.seq,
@@ -284,6 +292,8 @@ impl Driver {
             overlay_port: self.ports.overlay.port(),
             inventory: self.inventory,
             links,
+            pairs,
+            trains,
         };
         let agent = self.agent();
         let (visible, report): (Visible, Report) = (agent.visible(), agent.report(envelope));

@@ -54,7 +54,7 @@ pub struct Service {
 }
 
 /// Direct measurement: packets of the session counted by both ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectCounts {
     /// Sent by the sender, copied back.
     pub sent: u32,
@@ -65,7 +65,7 @@ pub struct DirectCounts {
 }
 
 /// Synchronisation source and method of the reflector's receive time (RFC 8972, sections 5.4 and 5.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockSource {
     /// 1 NTP, 2 PTP, 3 SSU/BITS, 4 a satellite system, 5 nothing.
     pub follows: u8,
@@ -210,7 +210,8 @@ impl Reflecting<'_> {
                 Some(Kind::Direct) => {
                     value[4..8].copy_from_slice(&self.received.to_be_bytes());
                     value[8..].copy_from_slice(&self.answered.to_be_bytes());
-                    true
+                    // zeros would be taken for a count
+                    self.counted.is_some()
                 }
                 Some(Kind::Counters) => self.count(value),
                 Some(Kind::Padding | Kind::Tag) => true,

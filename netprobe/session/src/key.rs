@@ -10,6 +10,9 @@ pub(crate) const TAG_BYTES: usize = 16;
 /// Fewer octets of key than of tag would make the key the easier thing to guess.
 const LEAST_KEY_BYTES: usize = 16;
 
+/// What a proof is a tag of begins with this.
+const PROOF: &[u8] = b"rhumb/probe/proof";
+
 /// HMAC-SHA-256 key, truncated tags (RFC 8762, section 4.4). Its `Debug` shows nothing of the key.
 #[derive(Clone)]
 pub struct Key(hmac::Key);
@@ -32,6 +35,16 @@ impl Key {
             return Err(KeyError::TooShort { found: octets.len() });
         }
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, octets)))
+    }
+
+    /// Proof of having the key, for whoever drew `challenge` at random. Never the tag of a packet: those begin otherwise.
+    pub fn prove(&self, challenge: &[u8; TAG_BYTES]) -> [u8; TAG_BYTES] {
+        self.tag(&[PROOF, challenge].concat())
+    }
+
+    /// Whether that is the proof asked for.
+    pub fn is_proof(&self, challenge: &[u8; TAG_BYTES], proof: &[u8; TAG_BYTES]) -> bool {
+        self.matches(&[PROOF, challenge].concat(), proof)
     }
 
     pub(crate) fn tag(&self, message: &[u8]) -> [u8; TAG_BYTES] {

@@ -14,6 +14,10 @@
 //!   what it says is refused when it cannot be true; a one-way delay needs two synchronised clocks, its variation none;
 //! - no answer is longer than its question, and nothing that is an answer gets one.
 
+mod bandwidth;
+mod bandwidth_budget;
+mod bandwidth_run;
+mod bandwidth_trust;
 mod clock;
 mod directions;
 mod extensions;
@@ -28,9 +32,14 @@ mod sender;
 mod spread;
 mod tally;
 mod tlv;
+mod train;
 mod trend;
 mod variation;
 
+pub use bandwidth::{MOST_CREDIBLE_KBPS, TrainRate, train_rate};
+pub use bandwidth_budget::{BandwidthBudget, USUAL_SHARE_PPM, USUAL_SPAN_US};
+pub use bandwidth_run::{BandwidthRun, Confidence, Ended, Found, Next, RunConfig};
+pub use bandwidth_trust::{BandwidthEstimate, BandwidthMethod, CounterReading, most_trusted, residual};
 pub use clock::{ErrorEstimate, Now, NtpTime, StampFormat};
 pub use extensions::{ClockSource, Counted, DirectCounts, Extensions, Reported, Service};
 pub use figures::{ClockOffset, Figures, OneWayDelays, PathSeen, RoundTrips};
@@ -43,5 +52,9 @@ pub use reflector::{Counting, Incoming, Reflector, ReflectorConfig, ReflectorCou
 pub use sample::{Apparent, FarClock, OneWay, Refused, Sample};
 pub use sender::{Answered, Received, ReplyError, Sender, SenderConfig};
 pub use spread::{BadSpread, Spread};
+pub use train::{
+    Arrival, MOST_TRAIN_PACKETS, TRAIN_HEADER_BYTES, TrainCount, TrainError, TrainHeader, TrainKind, TrainReceiver,
+    arrivals, is_train,
+};
 pub use trend::{Change, StoredTrend, Trend, WindowView};
 pub use variation::Variation;

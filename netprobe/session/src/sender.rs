@@ -65,6 +65,7 @@ pub struct Sender {
     forgotten: Option<Before>,
     /// When the first window not yet recorded began.
     record_start_ns: Option<u64>,
+    reported: Reported,
 }
 
 /// An answer as the socket gave it.
@@ -125,6 +126,7 @@ impl Sender {
             sent: 0,
             forgotten: None,
             record_start_ns: None,
+            reported: Reported::default(),
             config,
             next_sequence: 0,
             probes: VecDeque::new(),
@@ -168,6 +170,11 @@ impl Sender {
     /// Says from now on how good the own clock is.
     pub fn set_error(&mut self, error: ErrorEstimate) {
         self.config.error = error;
+    }
+
+    /// What the answer to the newest probe said by extensions.
+    pub fn reported(&self) -> Reported {
+        self.reported
     }
 
     /// What the window says.
@@ -252,6 +259,7 @@ impl Sender {
             Some(Outcome { sample: sample_or_none, reordered, first: reflection, others: Vec::new(), copies: 0, path });
         self.progress = progress;
         if !reordered {
+            self.reported = reported;
             self.highest_answered = Some(sequence);
         }
         Ok(Answered::Fresh { sequence, sample })

@@ -109,6 +109,8 @@ async fn classes_and_the_newer_protocol_are_seen() {
     assert_whole(&summary);
     assert_eq!((summary.forward.dscp, summary.backward.dscp), (Some(46), Some(10)));
     assert_eq!(summary.forward.ttl, Some(255));
+    let counts = summary.counts.unwrap();
+    assert_eq!((counts.sent, counts.received), (COUNT, COUNT), "{counts:?}");
 }
 
 fn tagged_knock(mode: &Mode) -> Vec<u8> {

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use rhumb_probe::{
-    Counting, ErrorEstimate, Extensions, FarCount, Mode, Reflector, ReflectorConfig, SendConfig, SendSummary, send,
+    ClockSource, Counting, DirectCounts, ErrorEstimate, Extensions, FarCount, Mode, Reflector, ReflectorConfig,
+    SendConfig, SendSummary, send,
 };
 
 use crate::world::LOOPBACK;
@@ -56,6 +57,18 @@ async fn one_socket_serves_both_protocols_from_the_address_asked() {
     }
 }
 
+#[tokio::test]
+async fn both_ends_counts_and_the_far_clock_are_told_when_asked_for() {
+    let far = reflector(LOOPBACK, ReflectorConfig::default()).unwrap();
+    let extensions = Extensions { direct: true, clock_source: true, ..Extensions::default() };
+    let asked = send(SendConfig { extensions, ..run(far.address()) }).await.unwrap();
+    assert_eq!(asked.counts, Some(DirectCounts { sent: 20, received: 20, answered: 20 }));
+    // it follows nothing, and software takes its times
+    assert_eq!(asked.clock_source, Some(ClockSource { follows: 5, method: 2 }));
+    let bare = send(run(far.address())).await.unwrap();
+    assert_eq!((bare.counts, bare.clock_source), (None, None));
+}
+
 /// The smallest delay there is: it is measured, and it is not zero.
 #[tokio::test]
 async fn a_delay_on_one_machine_is_small_and_not_missing() {
@@ -91,8 +104,11 @@ async fn one_way_delays_need_two_good_clocks() {
 async fn a_stateless_reflector_is_measured() {
     let far =
         reflector(LOOPBACK, ReflectorConfig { counting: Counting::Stateless, ..ReflectorConfig::default() }).unwrap();
-    let summary = send(SendConfig { far_count: FarCount::Absent, ..run(far.address()) }).await.unwrap();
+    let extensions = Extensions { direct: true, counters: true, ..Extensions::default() };
+    let config = SendConfig { far_count: FarCount::Absent, extensions, ..run(far.address()) };
+    let summary = send(config).await.unwrap();
     assert_whole(&summary);
+    assert_eq!(summary.counts, None, "who counts nothing says so");
     assert_eq!((summary.replies_lost, far.counts().stateless), (None, 20));
 }
 

@@ -68,10 +68,15 @@ async fn a_key_must_be_the_same_at_both_ends() {
 async fn reflecting_ends_when_told_to() {
     let (tell_address, address) = oneshot::channel();
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving =
-        tokio::spawn(reflect("localhost:0", Mode::Open, |address| tell_address.send(address).unwrap(), async {
+    let serving = tokio::spawn(reflect(
+        "localhost:0",
+        Mode::Open,
+        Vec::new(),
+        |address| tell_address.send(address).unwrap(),
+        async {
             stopped.await.unwrap();
-        }));
+        },
+    ));
     let summary = send(run(&address.await.unwrap(), 10)).await.unwrap();
     assert_eq!(summary.received, 10);
     stop.send(()).unwrap();

@@ -97,6 +97,8 @@ fn routes_by_noun() -> OpenApiRouter<App> {
         .routes(routes!(federation::site))
         .routes(routes!(federation::links))
         .routes(routes!(federation::link))
+        .routes(routes!(federation::link_history))
+        .routes(routes!(federation::pairs))
         .routes(routes!(federation::transit))
         .routes(routes!(federation::regions))
         .routes(routes!(federation::datasets))

@@ -8,6 +8,7 @@
 
 mod agent;
 mod args;
+mod bandwidth;
 mod bench;
 mod client;
 mod commands;

@@ -4,6 +4,7 @@ mod reflect;
 mod send;
 
 use crate::{
+    bandwidth::BandwidthArgs,
     exit::{CliError, Exit},
     output::Output,
 };
@@ -34,6 +35,9 @@ A key is HMAC-SHA-256's, of 16 octets or more: hexadecimal digits, or any text. 
 
 Without --allow and without a key, anybody is answered, with as many octets as were sent and --rate packets a second at most.")]
     Reflect(ReflectArgs),
+    /// Measure the bandwidth to a reflector
+    #[command(after_help = "Example:\n  rhumb probe bandwidth 192.0.2.1:862 --key probe.key -o json")]
+    Bandwidth(BandwidthArgs),
 }
 
 pub fn main(command: ProbeCommand, output: Output) -> Result<Exit, CliError> {
@@ -42,11 +46,12 @@ pub fn main(command: ProbeCommand, output: Output) -> Result<Exit, CliError> {
         match command {
             ProbeCommand::Send(args) => args.run(output).await,
             ProbeCommand::Reflect(args) => args.run(output).await,
+            ProbeCommand::Bandwidth(args) => args.run(output).await,
         }
     })
 }
 
-async fn mode(key: Option<&Path>) -> Result<Mode, CliError> {
+pub(crate) async fn mode(key: Option<&Path>) -> Result<Mode, CliError> {
     let key = match key {
         Some(path) => Some(read_key(path).await.map_err(failed)?),
         None => key_from_env(KEY_VARIABLE).map_err(failed)?,
@@ -61,7 +66,7 @@ fn clock(error: Option<Span>) -> ErrorEstimate {
     })
 }
 
-fn failed(error: ProbeError) -> CliError {
+pub(crate) fn failed(error: ProbeError) -> CliError {
     match error {
         wrong @ (ProbeError::Count { .. }
         | ProbeError::Size { .. }

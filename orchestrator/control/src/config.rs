@@ -112,6 +112,10 @@ pub struct Times {
     /// order, up to sixteen times this.
     pub avoid: Span,
     pub probe_interval: Span,
+    /// Mean time between runs of packet trains over each link; zero: none.
+    pub bandwidth_interval: Span,
+    /// How long windows of link figures are kept.
+    pub history: Span,
     /// Longest validity of a quote.
     pub quote_max: Span,
     /// How long the answer to a request with an idempotency key is kept.
@@ -128,6 +132,8 @@ impl Default for Times {
             phase_limit: s(60),
             avoid: s(30),
             probe_interval: Span::from_micros(200_000),
+            bandwidth_interval: s(600),
+            history: s(7 * 86_400),
             quote_max: s(3_600),
             key_life: s(2 * 86_400),
         }

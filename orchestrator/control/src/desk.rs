@@ -6,6 +6,7 @@ use crate::{
     error::DeskError,
     hub::{Hub, Point},
     judgement::Decide,
+    mesh::{self, Known},
     roll::Roll,
     sagas::{self, Mail},
     secrets::Secret,
@@ -18,7 +19,7 @@ use rhumb_store::{
     DecisionRecord, EventRecord, Intent, OrderFilter, OrderRecord, Page, PointRecord, QuoteRecord, Store, TokenKind,
     UsageRecord, record::LogRecord,
 };
-use rhumb_wire::{PeerLink, ProbeTarget};
+use rhumb_wire::PeerLink;
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -129,6 +130,7 @@ impl<S: Store> Desk<S> {
         sagas::Sagas::take_up(desk.clone(), live).spawn(inbox);
         crate::placer::spawn(&desk);
         crate::reconcile::spawn(&desk);
+        mesh::spawn(&desk);
         tracing::info!(epoch, "orchestrator has taken up its orders");
         Ok(desk)
     }
@@ -309,18 +311,11 @@ async fn configure<S: Store>(store: &S, base: &Base) -> Result<(), DeskError> {
 
 /// Every point with an agent, with whom it probes and reaches.
 fn points(base: &Base, config: &ServerConfig, stamp: Stamp) -> Vec<(PointName, Point)> {
+    let mut targets = mesh::targets(base, config, &Known::default());
     base.agents()
         .map(|name| {
             let outgoing = || base.links.values().filter(|l| &l.from == name);
-            let probes = outgoing()
-                .filter_map(|l| {
-                    Some(ProbeTarget {
-                        link: l.id.clone(),
-                        address: config.endpoints.get(&l.id)?.probe.clone(),
-                        interval_ms: config.times.probe_interval.micros() / 1_000,
-                    })
-                })
-                .collect();
+            let crate::hub::Targets { probes, pairs } = targets.remove(name).unwrap_or_default();
             let links = outgoing()
                 .filter_map(|l| {
                     let overlay = config.endpoints.get(&l.id)?.overlay.clone();
@@ -331,7 +326,7 @@ fn points(base: &Base, config: &ServerConfig, stamp: Stamp) -> Vec<(PointName, P
             peers.sort();
             peers.dedup();
             let (desired, _) = watch::channel(stamp);
-            (name.clone(), Point { desired, probes, links, peers, last: None, unsaved: false })
+            (name.clone(), Point { desired, probes, pairs, links, peers, last: None, unsaved: false })
         })
         .collect()
 }

@@ -1,10 +1,11 @@
 //! What is known of the points right now: last reports, link figures, and the desired state each should have.
 
+use crate::history::Minutes;
 use jiff::Timestamp;
-use rhumb_federation::FigureBook;
-use rhumb_model::{LinkId, OrderId, PointName, Span, state::SiteState};
+use rhumb_federation::{BandwidthBook, FigureBook};
+use rhumb_model::{Latency, LinkId, OrderId, PointName, Span, state::SiteState};
 use rhumb_provision::{PointShare, Stamp};
-use rhumb_wire::{Desired, LinkFigures, NodeReport, PeerLink, ProbeTarget, Report, report::AssignmentKey};
+use rhumb_wire::{Desired, LinkFigures, NodeReport, PairTarget, PeerLink, ProbeTarget, Report, report::AssignmentKey};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -40,6 +41,10 @@ pub struct State {
     pub figures: FigureBook,
     /// What the last report of each configured link said.
     pub raw_figures: BTreeMap<LinkId, LinkFigures>,
+    /// Of the whole way from one point to another, where its parts cannot be measured.
+    pub pairs: BTreeMap<(PointName, PointName), PairFigure>,
+    pub bandwidths: BandwidthBook,
+    pub minutes: Minutes,
     pub shares: BTreeMap<OrderId, BTreeMap<PointName, PointShare>>,
     /// The last stamp given out.
     pub stamp: Stamp,
@@ -49,11 +54,29 @@ pub struct State {
 pub struct Point {
     pub desired: watch::Sender<Stamp>,
     pub probes: Vec<ProbeTarget>,
+    pub pairs: Vec<PairTarget>,
     pub links: Vec<PeerLink>,
     pub peers: Vec<PointName>,
     pub last: Option<LastReport>,
     /// The nodes last reported are not stored yet.
     pub unsaved: bool,
+}
+
+/// What a point probes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Targets {
+    pub probes: Vec<ProbeTarget>,
+    pub pairs: Vec<PairTarget>,
+}
+
+/// Round trips of a whole way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PairFigure {
+    pub rtt_min: Latency,
+    pub rtt_p50: Latency,
+    pub rtt_p95: Latency,
+    /// When the last reply came.
+    pub received_at: Timestamp,
 }
 
 #[derive(Debug, Clone)]
@@ -74,6 +97,9 @@ impl Hub {
             points: points.into_iter().collect(),
             figures,
             raw_figures: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            bandwidths: BandwidthBook::default(),
+            minutes: Minutes::default(),
             shares: BTreeMap::new(),
             stamp: Stamp { epoch, generation: 1 },
         };
@@ -142,6 +168,20 @@ impl State {
         }
     }
 
+    /// Has points probe something else, and tells those whose targets change.
+    pub fn set_targets(&mut self, targets: BTreeMap<PointName, Targets>) {
+        let stamp = self.next_stamp();
+        for (name, Targets { probes, pairs }) in targets {
+            let Some(point) = self.points.get_mut(&name) else { continue };
+            if point.probes == probes && point.pairs == pairs {
+                continue;
+            }
+            (point.probes, point.pairs) = (probes, pairs);
+            self.stamp = stamp;
+            point.desired.send_replace(stamp);
+        }
+    }
+
     /// The whole desired state of a point.
     pub fn desired(&self, name: &PointName) -> Option<Desired> {
         let point = self.points.get(name)?;
@@ -153,6 +193,7 @@ impl State {
             assignments: mine().flat_map(|s| s.assignments.iter().cloned()).collect(),
             routes: mine().flat_map(|s| s.routes.iter().cloned()).collect(),
             probes: point.probes.clone(),
+            pairs: point.pairs.clone(),
             links: point.links.clone(),
             peers: point.peers.clone(),
         })

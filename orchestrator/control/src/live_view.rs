@@ -175,9 +175,11 @@ impl<S: Store> Desk<S> {
             let carried = ends.is_some_and(|(a, b)| [a, b].iter().all(|n| alive.contains(&view.graph[*n].name)));
             view.graph[edge].stale |= !carried;
         }
-        // the overlay seals end to end between agents: any measured link carries an encrypted flow
-        for link in view.graph.edge_weights_mut() {
-            link.encrypted |= !link.estimated;
+        // the overlay seals end to end between agents: any link that agents can measure carries an encrypted flow
+        for edge in view.graph.edge_indices() {
+            let ends = view.graph.edge_endpoints(edge);
+            let agents = ends.is_some_and(|(a, b)| view.graph[a].relay && view.graph[b].relay);
+            view.graph[edge].encrypted |= agents;
         }
         view
     }

@@ -50,6 +50,7 @@ async fn run<S: Store>(desk: Desk<S>) {
         if due(forgot, FORGET) {
             forgot = Some(Instant::now());
             said("old idempotency keys could not be forgotten", desk.forget_keys().await);
+            said("old windows of links could not be forgotten", desk.forget_windows().await);
         }
     }
 }

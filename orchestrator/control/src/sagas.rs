@@ -4,7 +4,7 @@ mod late;
 mod outcome;
 mod run;
 
-use crate::{desk::Desk, error::DeskError, metrics as names};
+use crate::{desk::Desk, error::DeskError, hub::Targets, metrics as names};
 use futures::FutureExt as _;
 use late::Late;
 use rhumb_model::{OrderId, PointName, SiteName, order::Failover};
@@ -40,6 +40,8 @@ pub(crate) enum Mail {
     /// A site has been silent for this long.
     Silent(PointName, Duration),
     SiteLost(PointName),
+    /// Points are to probe something else. This task alone gives out stamps.
+    Targets(BTreeMap<PointName, Targets>),
     Tick,
 }
 
@@ -128,6 +130,7 @@ impl<S: Store> Sagas<S> {
                 self.lost.insert(site);
                 self.run(events).await;
             }
+            Mail::Targets(targets) => self.desk.inner.hub.lock().set_targets(targets),
             Mail::Tick => {
                 self.hold_longer().await;
                 let limit = self.phase_limit();

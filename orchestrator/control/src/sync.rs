@@ -3,13 +3,13 @@
 use crate::{
     desk::Desk,
     error::DeskError,
-    hub::{LastReport, Pulse, State},
+    hub::{LastReport, PairFigure, Pulse, State},
     metrics as names,
     sagas::Mail,
 };
 use jiff::Timestamp;
-use rhumb_federation::LinkSample;
-use rhumb_model::{Latency, PointName, Ppm};
+use rhumb_federation::{BandwidthClaim, LinkSample};
+use rhumb_model::{Bandwidth, Latency, PointName, Ppm};
 use rhumb_provision::Stamp;
 use rhumb_store::{Intent, NodeRecord, Outcome, Store};
 use rhumb_wire::{LinkFigures, NodeReport, PROTOCOL, Report, SyncReply};
@@ -141,6 +141,8 @@ impl<S: Store> Desk<S> {
                 fold(&mut state, figures, now);
             }
         }
+        self.fold_bandwidths(&mut state, report, now);
+        fold_pairs(&mut state, report, now);
         Ok(Some(Heard { new_boot, nodes: nodes.filter(|_| unsaved) }))
     }
 
@@ -192,5 +194,49 @@ fn fold(state: &mut State, figures: &LinkFigures, now: Timestamp) {
             return;
         }
     }
+    state.minutes.fold(figures, now);
     state.raw_figures.insert(figures.link.clone(), figures.clone());
 }
+
+impl<S: Store> Desk<S> {
+    /// What the point says its links carry, held down by their capacity and by what the far ends counted.
+    fn fold_bandwidths(&self, state: &mut State, report: &Report, now: Timestamp) {
+        let links = report.links.iter().filter_map(|f| Some((self.inner.base.links.get(&f.link)?, f.bandwidth?)));
+        for (link, told) in links.filter(|(link, _)| link.from == report.point) {
+            let far = state.points.get(&link.to).and_then(|p| p.last.as_ref());
+            let heard = far.into_iter().flat_map(|last| &last.report.trains).filter(|heard| heard.label == told.label);
+            let peer = heard.map(|heard| Bandwidth::from_kbps(heard.rate_kbps)).max();
+            let claim = BandwidthClaim {
+                rate: Bandwidth::from_kbps(told.rate_kbps),
+                method: told.method,
+                confidence: told.confidence,
+                measured_at: before(now, told.age_us),
+            };
+            state.bandwidths.fold(&link.id, claim, link.capacity, peer);
+        }
+    }
+}
+
+fn before(now: Timestamp, age_us: u64) -> Timestamp {
+    now - jiff::SignedDuration::from_micros(age_us.min(3_600_000_000) as i64)
+}
+
+/// Whole ways through transit that nothing is known of.
+fn fold_pairs(state: &mut State, report: &Report, now: Timestamp) {
+    for told in &report.pairs {
+        // only what it was asked for: a point cannot fill the table by naming others
+        let asked = state.points.get(&report.point).is_some_and(|p| p.pairs.iter().any(|pair| pair.to == told.to));
+        let (Some(min), Some(p50), Some(p95)) = (told.rtt_min_us, told.rtt_p50_us, told.rtt_p95_us) else { continue };
+        if !asked || min > p50 || p50 > p95 || p95 > MOST_RTT_US {
+            metrics::counter!(names::FIGURES_REFUSED).increment(1);
+            continue;
+        }
+        let us = |us: u64| Latency::from_micros(us.max(1));
+        let received_at = before(now, told.last_reply_age_us.unwrap_or(0));
+        let figure = PairFigure { rtt_min: us(min), rtt_p50: us(p50), rtt_p95: us(p95), received_at };
+        state.pairs.insert((report.point.clone(), told.to.clone()), figure);
+    }
+}
+
+/// A round trip beyond this is none.
+const MOST_RTT_US: u64 = 60_000_000;

@@ -337,16 +337,17 @@ impl View {
         let link_now = |base: &BaseLink| {
             let link = &base.link;
             let reserved = live.reserved.get(&link.id).copied().unwrap_or(Bandwidth::ZERO);
-            let estimated = opaque.contains(&link.from) || opaque.contains(&link.to);
-            let measured = if estimated { None } else { figures.decision(&link.id, now) };
-            let figure = measured.unwrap_or(DecisionFigure { latency: link.latency, stale: !estimated });
+            let unseen = opaque.contains(&link.from) || opaque.contains(&link.to);
+            let measured = if unseen { None } else { figures.decision(&link.id, now) };
+            let configured = DecisionFigure { latency: link.latency, stale: !unseen, estimated: unseen };
+            let figure = measured.unwrap_or(configured);
             LinkNow {
                 capacity: link.capacity,
                 open: link.capacity.saturating_sub(reserved),
                 calendar: live.booked.get(&link.id).cloned().unwrap_or_default(),
                 latency: figure.latency,
                 stale: figure.stale,
-                estimated,
+                estimated: figure.estimated,
             }
         };
         let mut view = base.view(generation, sites.collect(), link_now);

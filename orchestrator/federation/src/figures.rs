@@ -4,12 +4,13 @@
 //! without this orders would flap between paths that are equally good. A link that no longer answers keeps its last figure,
 //! which grows with its age and then turns stale; it never becomes zero or endless.
 
+use crate::sanity::{Objection, Review};
 use jiff::{SignedDuration, Timestamp};
 use rhumb_model::{
     LinkId,
     quantity::{Latency, Ppm, Span},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Probe results of one directed link over one window in which replies came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct LinkFigure {
 pub struct DecisionFigure {
     pub latency: Latency,
     pub stale: bool,
+    /// Nobody measured it: what is known of other pairs says so.
+    pub estimated: bool,
 }
 
 /// A sample that cannot be true. The book stays as it was.
@@ -76,11 +79,29 @@ const PART: u64 = 10;
 pub struct FigureBook {
     stale_after: Span,
     figures: BTreeMap<LinkId, LinkFigure>,
+    /// Round trips of links that are not probed.
+    estimates: BTreeMap<LinkId, Latency>,
+    review: Arc<Review>,
 }
 
 impl FigureBook {
     pub fn new(stale_after: Span) -> Self {
-        Self { stale_after, figures: BTreeMap::new() }
+        Self { stale_after, figures: BTreeMap::new(), estimates: BTreeMap::new(), review: Arc::default() }
+    }
+
+    /// What the last look at all links said of them, and the round trips believed of those that are not probed.
+    pub fn judge(&mut self, review: Review, estimates: BTreeMap<LinkId, Latency>) {
+        (self.review, self.estimates) = (Arc::new(review), estimates);
+    }
+
+    /// What the last look at all links said of them.
+    pub fn review(&self) -> &Review {
+        &self.review
+    }
+
+    /// The round trip believed of a link that is not probed.
+    pub fn estimate(&self, link: &LinkId) -> Option<Latency> {
+        self.estimates.get(link).copied()
     }
 
     /// A book of figures kept from before. Those that cannot be true are dropped.
@@ -118,15 +139,31 @@ impl FigureBook {
         self.figures.get(link)
     }
 
-    /// Half the p95 RTT in use plus 1 % per minute of age. `None`: never heard of.
+    /// The figure of a link whose last reply is not too old.
+    pub fn fresh(&self, link: &LinkId, now: Timestamp) -> Option<&LinkFigure> {
+        self.figures.get(link).filter(|figure| figure.age(now) <= self.stale_after)
+    }
+
+    /// Half the p95 RTT in use plus 1 % per minute of age; for a disputed figure at least what is held against it. Of a link
+    /// that is not probed, what is believed of it. `None`: never heard of.
     pub fn decision(&self, link: &LinkId, now: Timestamp) -> Option<DecisionFigure> {
+        let fresh = self.fresh(link, now).is_some();
+        if let Some(rtt) = self.estimate(link).filter(|_| !fresh) {
+            return Some(DecisionFigure { latency: one_way(rtt).max(MIN), stale: false, estimated: true });
+        }
         let figure = self.figures.get(link)?;
         let age = figure.age(now);
         // 1 % per minute is one part in 6,000 per second; rounded up, so that age never makes a link look nearer
         let base = u128::from(figure.in_use.micros());
         let grown = base + (base * u128::from(age.micros())).div_ceil(6_000 * 1_000_000);
         let latency = Latency::from_micros(u64::try_from(grown).unwrap_or(u64::MAX)).min(MAX);
-        Some(DecisionFigure { latency, stale: age > self.stale_after })
+        let least = match self.review.objections.get(link) {
+            Some(Objection::FasterThanLight { least }) => one_way(*least),
+            Some(Objection::EndsDisagree { other }) => one_way(*other),
+            None => Latency::ZERO,
+        };
+        let stale = age > self.stale_after || self.review.untrusted.contains_key(link);
+        Some(DecisionFigure { latency: latency.max(least), stale, estimated: false })
     }
 }
 

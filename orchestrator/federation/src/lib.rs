@@ -6,10 +6,14 @@
 //! - A `View` never changes; the next one has a higher generation.
 
 pub mod assemble;
+pub mod bandwidth;
 pub mod export;
 pub mod figures;
+pub mod sanity;
 pub mod view;
 
 pub use assemble::{Base, Live, LiveNode, LiveSite};
+pub use bandwidth::{BandwidthBook, BandwidthClaim, BandwidthFigure, Limit};
 pub use figures::{FigureBook, LinkFigure, LinkSample, SampleError};
+pub use sanity::{LinkWord, Objection, ProberFault, Review, Sanity};
 pub use view::{FreeNodes, View, ViewDataset, ViewLink, ViewPoint, ViewRegion, ViewSite};

@@ -95,7 +95,7 @@ pub struct ViewLink {
     pub srlg: BTreeSet<SrlgName>,
     /// As configured.
     pub link: Arc<Link>,
-    /// The delay is the configured one, for want of anything that could measure it.
+    /// Nobody measured the delay: it is the configured one where nothing can, or what other pairs let believe.
     pub estimated: bool,
 }
 

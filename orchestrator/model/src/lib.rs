@@ -28,7 +28,7 @@ pub use calendar::{Calendar, Slots};
 pub use document::{DocumentError, Problem};
 pub use federation_file::FederationFile;
 pub use id::{OrderId, QuoteId};
-pub use link::Link;
+pub use link::{BandwidthMethod, Confidence, Link};
 pub use money::{Amount, Currency};
 pub use name::{
     ComponentName, DatasetName, Jurisdiction, Label, LinkId, ModelName, NodeName, OrderName, PointName, ProviderName,

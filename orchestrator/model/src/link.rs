@@ -5,6 +5,7 @@ use crate::{
     name::{Jurisdiction, LinkId, PointName, ProviderName, SrlgName},
     quantity::{Bandwidth, Latency, Ppm},
 };
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -27,4 +28,27 @@ pub struct Link {
     pub srlg: BTreeSet<SrlgName>,
     /// The other half of a link declared both ways.
     pub reverse: Option<LinkId>,
+}
+
+/// Where a figure for a link's bandwidth is from, the most trusted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BandwidthMethod {
+    /// The contract's committed rate.
+    Reserved,
+    /// That less what counters saw pass.
+    Counters,
+    /// Packet trains.
+    Trains,
+    /// A bounded run of TCP.
+    Tcp,
+}
+
+/// How far to trust a measured bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    Low,
+    Medium,
+    High,
 }

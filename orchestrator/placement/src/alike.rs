@@ -1,10 +1,8 @@
 //! Sites that hold the same: what fits one fits the others, so that it is worked out once.
 
-use rhumb_federation::{View, ViewSite};
-use std::{
-    collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
-};
+use crate::index::Index;
+use rhumb_federation::View;
+use std::collections::HashMap;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Alike {
@@ -15,29 +13,17 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
-    pub fn new(view: &View) -> Self {
+    /// Told from digests of 128 bits, which the index keeps while a site stays as it is.
+    pub fn new(view: &View, index: &Index) -> Self {
         let mut alike = Self { group: Vec::with_capacity(view.sites.len()), first: Vec::new() };
-        let mut known: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (index, site) in view.sites.iter().enumerate() {
-            let groups = known.entry(digest(site)).or_default();
-            let same = groups.iter().copied().find(|g| holds_the_same(site, &view.sites[alike.first[*g]]));
-            alike.group.push(same.unwrap_or_else(|| {
-                groups.push(alike.first.len());
-                alike.first.push(index);
+        let mut known: HashMap<u128, usize> = HashMap::new();
+        for site in 0..view.sites.len() {
+            let group = *known.entry(index.holds(view, site)).or_insert_with(|| {
+                alike.first.push(site);
                 alike.first.len() - 1
-            }));
+            });
+            alike.group.push(group);
         }
         alike
     }
-}
-
-fn digest(site: &ViewSite) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (&site.nodes, site.whole.len()).hash(&mut hasher);
-    site.site.prices.devices.keys().for_each(|model| model.hash(&mut hasher));
-    hasher.finish()
-}
-
-fn holds_the_same(a: &ViewSite, b: &ViewSite) -> bool {
-    a.nodes == b.nodes && a.whole == b.whole && a.site.prices.devices.keys().eq(b.site.prices.devices.keys())
 }

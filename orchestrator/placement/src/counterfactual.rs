@@ -2,9 +2,13 @@
 //!
 //! A threshold is guessed from the sieve's tables (the quickest path of the nearest site, the widest link of the best)
 //! and proved by one placement; only where flows or components get into each other's way is it halved for.
+//!
+//! No change is tried while something that it has no part in holds a component back by itself. The trials of one
+//! explanation share a budget of nodes: what is not proved when it is spent, or takes long by itself, is left out.
 
 mod flow;
 mod order;
+mod stuck;
 mod terms;
 mod threshold;
 mod view;
@@ -20,6 +24,8 @@ use crate::{
 use rhumb_model::{Change, Order, ratio::Ratio};
 use std::cell::Cell;
 
+pub(crate) use stuck::Bonds;
+
 /// Changes of the order or of the federation, smallest relative change first.
 pub(crate) fn changes(inquest: &Inquest) -> Vec<Change> {
     let trial = Trial::new(inquest);
@@ -32,7 +38,13 @@ pub(crate) fn changes(inquest: &Inquest) -> Vec<Change> {
 }
 
 /// Nodes of one trial: a change that takes longer to prove is not offered.
-const NODES: u64 = 2_000;
+const NODES: u64 = 600;
+
+/// The same within a window: many placements have to be settled before it is known that none keeps it.
+const IN_WINDOW: u64 = 2_000;
+
+/// Nodes of all trials of one explanation: when they are spent, what has not been proved is not offered.
+const ALL: u64 = 10_000;
 
 /// A change that was proved.
 struct Found {
@@ -45,6 +57,7 @@ struct Found {
 pub(crate) struct Trial<'t> {
     inquest: &'t Inquest<'t, 't>,
     left: Cell<u32>,
+    nodes: Cell<u64>,
 }
 
 /// What an edit of the order touches.
@@ -62,7 +75,11 @@ enum Scope {
 
 impl<'t> Trial<'t> {
     pub fn new(inquest: &'t Inquest<'t, 't>) -> Self {
-        Self { inquest, left: Cell::new(inquest.base.policy.counterfactuals) }
+        Self { inquest, left: Cell::new(inquest.base.policy.counterfactuals), nodes: Cell::new(ALL) }
+    }
+
+    fn bonds(&self) -> &'t Bonds {
+        self.inquest.bonds()
     }
 
     fn base(&self) -> &'t Problem<'t> {
@@ -101,7 +118,13 @@ impl<'t> Trial<'t> {
     ) -> Option<T> {
         self.left.set(self.left.get().checked_sub(1)?);
         let problem = inquest::sieved(problem, reach)?;
-        let outcome = search::search(&problem, Aim { any, nodes: Some(NODES), ..Aim::default() });
+        let nodes = self.nodes.get();
+        if nodes == 0 {
+            return None;
+        }
+        let most = if problem.window.is_some() { IN_WINDOW } else { NODES };
+        let outcome = search::search(&problem, Aim { any, nodes: Some(most.min(nodes)), ..Aim::default() });
+        self.nodes.set(nodes.saturating_sub(outcome.opened));
         outcome.solution.as_ref().map(|s| read(&problem, s))
     }
 

@@ -9,7 +9,11 @@ use rhumb_model::{
     ratio::{Decimal, Ratio},
     state::SiteState,
 };
-use std::{cell::RefCell, collections::BTreeMap};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 /// Prices here are in micro-units per hour times this, rounded down.
 pub(crate) const PRICE_FINE: i128 = 1 << 10;
@@ -38,6 +42,8 @@ pub(crate) struct Lot {
     pub whole: Most,
     first: u32,
     end: u32,
+    /// See `Index::holds`; worked out when it is first asked for.
+    holds: Cell<Option<u128>>,
 }
 
 /// The most that any one node has, each on its own.
@@ -90,6 +96,23 @@ impl Index {
         &self.tariffs[self.sites[site].tariff as usize]
     }
 
+    /// A digest of what the site has, has free and sells: sites with the same one hold the same.
+    pub fn holds(&self, view: &View, site: usize) -> u128 {
+        let cell = &self.sites[site].holds;
+        cell.get().unwrap_or_else(|| {
+            let half = |salt: u8| {
+                let at = &view.sites[site];
+                let mut hasher = DefaultHasher::new();
+                (salt, &at.nodes, &at.whole).hash(&mut hasher);
+                at.site.prices.devices.keys().for_each(|model| model.hash(&mut hasher));
+                u128::from(hasher.finish())
+            };
+            let digest = half(0) << 64 | half(1);
+            cell.set(Some(digest));
+            digest
+        })
+    }
+
     /// All different tariffs, as seen from a submission.
     pub fn meters(&self, submit: Timestamp) -> impl Iterator<Item = Meter<'_>> {
         self.tariffs.iter().map(move |tariff| Meter::new(tariff, submit))
@@ -126,6 +149,7 @@ impl Index {
         let nodes = &view.sites[site].nodes;
         let lot = &mut self.sites[site];
         lot.free = most(nodes);
+        lot.holds.set(None);
         for stall in &mut self.stalls[lot.first as usize..lot.end as usize] {
             (stall.free, stall.shared) = devices(&self.models[usize::from(stall.model)], nodes);
         }
@@ -156,6 +180,7 @@ impl Index {
             whole: most(&site.whole),
             first: 0,
             end: 0,
+            holds: Cell::new(None),
         };
         let stalls = stalls.collect();
         (lot, stalls)

@@ -5,9 +5,10 @@
 
 use crate::{
     alike::Alike,
+    counterfactual::Bonds,
     network::Direction,
     part::Part,
-    problem::{HOUR, Place, Problem, Relax},
+    problem::{Place, Problem, Relax},
     reach::{Reach, Rules},
     room,
     sieve::{self, Kept, Sieve, Test},
@@ -41,6 +42,7 @@ pub(crate) struct Inquest<'q, 'a> {
     standing: OnceCell<Vec<Vec<bool>>>,
     bills: OnceCell<Vec<Vec<Option<i128>>>>,
     finish: OnceCell<Vec<Vec<Option<Ratio>>>>,
+    bonds: OnceCell<Bonds>,
     /// Thresholds that a reason and a change both speak of, once they are known.
     pub latencies: RefCell<BTreeMap<usize, Option<Latency>>>,
     pub budget: OnceCell<Option<Amount>>,
@@ -91,6 +93,7 @@ impl<'q, 'a> Inquest<'q, 'a> {
             standing: OnceCell::new(),
             bills: OnceCell::new(),
             finish: OnceCell::new(),
+            bonds: OnceCell::new(),
             latencies: RefCell::default(),
             budget: OnceCell::new(),
             deadline: OnceCell::new(),
@@ -98,13 +101,17 @@ impl<'q, 'a> Inquest<'q, 'a> {
     }
 
     /// By part and site: whether the part has room there.
-    fn standing(&self) -> &[Vec<bool>] {
+    pub fn standing(&self) -> &[Vec<bool>] {
         let of = |part| sieve::standing(self.base, part);
         self.standing.get_or_init(|| self.base.parts.iter().map(of).collect())
     }
 
+    pub fn bonds(&self) -> &Bonds {
+        self.bonds.get_or_init(|| Bonds::new(self))
+    }
+
     pub fn alike(&self) -> &Alike {
-        self.alike.get_or_init(|| Alike::new(self.base.view))
+        self.alike.get_or_init(|| Alike::new(self.base.view, &self.base.net.index))
     }
 
     /// A fact that shuts the site out, of the component that comes nearest to standing there.
@@ -228,17 +235,20 @@ impl<'q, 'a> Inquest<'q, 'a> {
 
     /// The work takes longer here than the order's window is ever open.
     fn long(&self, part: usize, site: usize) -> Option<Told> {
-        self.base.window.as_ref()?;
+        let open = sieve::longest_opening(self.base)?;
         let window = self.base.request.order.terms.window.as_ref()?;
         let hours = self.hours(part, site)?;
-        let (from, to) = (i128::from(window.from.minutes()), i128::from(window.to.minutes()));
-        // a clock change can make an opening an hour longer
-        let open = ((to - from - 1).rem_euclid(24 * 60) + 1) * HOUR / 60 + HOUR;
-        (hours > Ratio::from_integer(open)).then(|| {
+        (hours > open).then(|| {
             let length =
                 Length::from_micros(u64::try_from(round_half_up(hours / Ratio::from_integer(1000))).unwrap_or(0));
             (ReasonKind::PriceWindow, length.to_string(), format!("{} to {} {}", window.from, window.to, window.tz))
         })
+    }
+
+    /// Nanoseconds that the work of the longest component takes at the least.
+    pub fn longest_work(&self) -> Option<Ratio> {
+        let least = |part: &Part| part.open().map(|(s, _)| part.hours_of(s)).min();
+        self.base.parts.iter().filter_map(least).max()
     }
 
     fn hours(&self, part: usize, site: usize) -> Option<Ratio> {
@@ -407,6 +417,15 @@ impl<'q, 'a> Inquest<'q, 'a> {
         let tests = self.tests(Rules::ALL);
         let standing = &self.standing()[part];
         !(0..standing.len()).any(|s| standing[s] && self.fixed_fails(&sieve, &tests[part], s).is_none())
+    }
+
+    /// Whether the flow is the part's own with a fixed point, and fails at the site.
+    pub fn misses(&self, part: usize, stream: usize, site: usize) -> bool {
+        let sieve = Sieve { problem: self.base, reach: &self.reach, rules: Rules::ALL };
+        let tests = self.tests(Rules::ALL);
+        let point = self.base.site_point(site) as usize;
+        let of = |t: &&Test| t.stream == stream;
+        tests[part].fixed.iter().find(of).is_some_and(|t| !sieve.passes(&self.base.streams[stream], t.table[point]))
     }
 
     /// The question with constraints left aside, on the sites that the sieve keeps. `None`: it has no plan.

@@ -27,6 +27,7 @@ pub mod decision;
 mod dice;
 mod fan;
 mod field;
+mod gang;
 pub mod generate;
 mod index;
 mod inquest;

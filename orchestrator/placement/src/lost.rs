@@ -4,7 +4,7 @@ use crate::{
     cost::rounded,
     problem::{HOUR, Problem},
     room,
-    search::wants,
+    room::wants,
 };
 use num_traits::{CheckedDiv, CheckedMul};
 use rhumb_model::ratio::Ratio;

@@ -4,11 +4,14 @@
 use crate::{
     bound,
     field::{Field, GRAINS, NEVER},
+    gang::{self, Gang},
     network::Direction,
+    part::Part,
     pricing::Pricing,
     problem::{Place, Problem, Stream},
     search::Search,
     settle::Best,
+    sieve,
 };
 use rhumb_model::ratio::Ratio;
 
@@ -16,6 +19,10 @@ use rhumb_model::ratio::Ratio;
 /// too much.
 pub(crate) fn hopeless(problem: &Problem) -> bool {
     if problem.parts.iter().any(|p| p.stands.is_empty()) || problem.streams.iter().any(|s| too_far(problem, s)) {
+        return true;
+    }
+    let too_long = |part: &Part, open: &Ratio| !(0..part.stands.len()).any(|stand| part.hours(stand) <= *open);
+    if sieve::longest_opening(problem).is_some_and(|open| problem.parts.iter().any(|part| too_long(part, &open))) {
         return true;
     }
     let Some(budget) = &problem.budget else { return false };
@@ -55,7 +62,9 @@ const FEW: usize = 6;
 
 /// Searches among the few most promising stands, then among all that can still be as cheap as the best plan found.
 pub(crate) fn search(problem: &Problem, field: &Field, totals: &[u32], force: Option<(usize, usize)>, best: &mut Best) {
-    let mut few = FEW;
+    // stands that are few do not hold many replicas at one site
+    let mut alone = gang::suits(problem, totals);
+    let mut few = if alone { usize::MAX } else { FEW };
     let mut wider = None;
     let mut tried: Vec<Vec<u32>> = Vec::new();
     loop {
@@ -73,7 +82,13 @@ pub(crate) fn search(problem: &Problem, field: &Field, totals: &[u32], force: Op
         let (lists, rest) = bound::shortlist(problem, field, totals, force, few, limit);
         let stands: Vec<Vec<u32>> = lists.iter().map(|l| l.iter().map(|b| b.line).collect()).collect();
         if tried != stands {
-            if let Some(mut search) = Search::new(problem, field, totals, force, lists) {
+            let gang = if alone { Gang::new(problem, field, totals, force, &lists) } else { None };
+            if let Some(gang) = gang {
+                gang.search(best);
+            } else if alone {
+                (alone, few) = (false, FEW);
+                continue;
+            } else if let Some(mut search) = Search::new(problem, field, totals, force, lists) {
                 search.part(0, best);
             }
             if best.nodes_left == 0 && rest {

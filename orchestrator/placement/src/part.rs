@@ -42,6 +42,9 @@ pub(crate) struct Part<'a> {
 /// Stands, what their models' kinds are, and the room of each.
 type Ground<'a> = (Rc<[Stand<'a>]>, Rc<[Kind]>, Rc<[Cell<u32>]>);
 
+/// A rounded price below which an exact one can be worked out.
+const SOLD: i64 = 1 << 50;
+
 /// A room that nobody has asked for yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -130,7 +133,8 @@ impl<'a> Part<'a> {
     pub fn room(&self, stand: usize) -> u32 {
         let cell = &self.rooms[stand];
         if cell.get() == UNKNOWN {
-            let priced = self.price(stand).is_some();
+            // an exact price is out of range only where the rounded one is beyond all that is sold
+            let priced = self.stands[stand].least < SOLD || self.price(stand).is_some();
             cell.set(if priced { self.most_at(&self.stands[stand]) } else { 0 });
         }
         cell.get()

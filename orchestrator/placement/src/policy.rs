@@ -34,7 +34,8 @@ pub struct Policy {
     pub overlay_encrypts: bool,
     /// Paths that one leg may choose from where several legs share a full link.
     pub alternatives: u32,
-    /// Searches that one explanation may spend on changes that would make the order fit.
+    /// Searches that one explanation may spend on changes that would make the order fit. Beside it their nodes are limited:
+    /// changes that take longer to prove are left out.
     pub counterfactuals: u32,
     /// What orders usually ask for: nodes within a site are chosen so that the least of their capacity is lost for these.
     /// Empty: the tightest nodes are chosen.

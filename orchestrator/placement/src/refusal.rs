@@ -27,6 +27,8 @@ type Left = fn(&mut Relax);
 
 /// Nodes of one question with constraints left aside.
 const NODES: u64 = 2_000;
+/// The same where it is asked of one site of many.
+const FORCED: u64 = 200;
 
 /// A constraint and the reason it stands for, in precedence.
 const CONSTRAINTS: [(ReasonKind, Left); 10] = [
@@ -78,13 +80,18 @@ impl<'a> Question<'_, 'a> {
     fn ask<T>(&self, relax: Relax, read: impl FnOnce(&Problem, &Solution) -> T) -> Option<T> {
         let problem = self.inquest.relaxed(relax)?;
         let any = self.force.is_some();
-        let outcome = search::search(&problem, Aim { force: self.force, any, nodes: Some(NODES), ..Aim::default() });
+        let outcome =
+            search::search(&problem, Aim { force: self.force, any, nodes: Some(self.nodes()), ..Aim::default() });
         outcome.solution.as_ref().map(|solution| read(&problem, solution))
+    }
+
+    fn nodes(&self) -> u64 {
+        if self.force.is_some() { FORCED } else { NODES }
     }
 
     fn feasible(&self, relax: Relax) -> bool {
         let Some(problem) = self.inquest.relaxed(relax) else { return false };
-        let aim = Aim { force: self.force, any: true, nodes: Some(NODES), ..Aim::default() };
+        let aim = Aim { force: self.force, any: true, nodes: Some(self.nodes()), ..Aim::default() };
         search::search(&problem, aim).solution.is_some()
     }
 }
@@ -111,7 +118,7 @@ pub(crate) fn reasons(question: &Question, complete: bool) -> Vec<Reason> {
     for (kind, relax) in CONSTRAINTS {
         let mut without = Relax::default();
         relax(&mut without);
-        if !asked(question, kind) {
+        if !asked(question, kind) || kept(question, kind) {
             continue;
         }
         found.extend(question.ask(without, |problem, solution| tell(question, kind, problem, solution)));
@@ -209,6 +216,21 @@ fn asked(question: &Question, kind: ReasonKind) -> bool {
         }
         ReasonKind::Draining => sites(&|s| *s == SiteState::Draining),
         _ => true,
+    }
+}
+
+/// Whether a component is held back by itself, and by something that the constraint has no part in.
+fn kept(question: &Question, kind: ReasonKind) -> bool {
+    let bonds = question.inquest.bonds();
+    match kind {
+        ReasonKind::Jurisdiction | ReasonKind::Latency | ReasonKind::Bandwidth | ReasonKind::Encryption => {
+            bonds.beside_flows()
+        }
+        ReasonKind::Budget => bonds.beside_budget(),
+        ReasonKind::Deadline => bonds.beside_deadline(),
+        ReasonKind::PriceWindow => bonds.beside_window(),
+        // these bring other sites, or more room
+        _ => false,
     }
 }
 

@@ -6,6 +6,7 @@ mod pack;
 pub(crate) use mix::{Mix, milli_devices};
 pub(crate) use pack::{pack, pack_by};
 
+use crate::problem::Problem;
 use rhumb_federation::FreeNodes;
 use rhumb_model::{
     ModelName,
@@ -26,6 +27,20 @@ impl Want<'_> {
     fn total(&self) -> u32 {
         self.replicas.iter().fold(0, |sum, (_, n)| sum.saturating_add(*n))
     }
+}
+
+/// What stands at one site, from (part, stand, replicas).
+pub(crate) fn wants<'p>(problem: &'p Problem, here: &[(usize, usize, u32)]) -> Vec<Want<'p>> {
+    let mut wants: BTreeMap<usize, Want<'p>> = BTreeMap::new();
+    for (part, stand, n) in here {
+        let part_of = &problem.parts[*part];
+        wants
+            .entry(*part)
+            .or_insert_with(|| Want { component: part_of.component, replicas: Vec::new() })
+            .replicas
+            .push((part_of.stands[*stand].model, *n));
+    }
+    wants.into_values().collect()
 }
 
 /// The most replicas, up to `limit`, that fit the nodes when nothing else is placed. Counts by shape: equal nodes cost one
@@ -55,6 +70,82 @@ pub(crate) fn most(component: &Component, model: Option<&ModelName>, nodes: &[Fr
         }
     }
     named.values().map(|c| c.total(spread)).max().unwrap_or(0).max(alone).min(limit)
+}
+
+/// Whether every node of a site is used or not for itself: no two replicas must share something larger, or may not.
+pub(crate) fn by_nodes(component: &Component) -> bool {
+    domain(component).is_none() && !matches!(component.place.spread, Some(Spread::Rack | Spread::Site))
+}
+
+/// Whether no node has devices of two of the models, so that what one takes is not the other's.
+pub(crate) fn apart(models: &[&ModelName], nodes: &[FreeNodes]) -> bool {
+    let both = |n: &FreeNodes| {
+        let mut here = n.shape.groups.iter().filter(|g| models.contains(&&g.model)).map(|g| &g.model);
+        let first = here.next();
+        here.any(|m| Some(m) != first)
+    };
+    !nodes.iter().any(both)
+}
+
+/// Whether the wants fit the nodes together, as `pack` would find, told from sums where these are enough.
+pub(crate) fn fits(nodes: &[FreeNodes], wants: &[Want]) -> bool {
+    let few = |want: &Want| want.replicas.iter().all(|(m, n)| most(want.component, *m, nodes, *n) >= *n);
+    if !wants.iter().all(few) || !hosted(nodes, wants) {
+        return false;
+    }
+    if let [want] = wants {
+        let models: Vec<&ModelName> = want.replicas.iter().filter_map(|(m, _)| *m).collect();
+        if want.replicas.len() == 1 {
+            return true;
+        }
+        if apart(&models, nodes) && want.component.place.spread != Some(Spread::Site) {
+            match domain(want.component) {
+                None if by_nodes(want.component) => return true,
+                Some(domain) if want.component.place.spread != Some(Spread::Rack) => {
+                    return in_one(domain, nodes, want);
+                }
+                _ => {}
+            }
+        }
+    }
+    pack(nodes, wants).is_some()
+}
+
+/// Whether the cores, the memory and the devices of all nodes are as many as the wants ask for.
+fn hosted(nodes: &[FreeNodes], wants: &[Want]) -> bool {
+    let (mut cpu, mut memory) = (0_u128, 0_u128);
+    let mut devices: BTreeMap<&ModelName, u128> = BTreeMap::new();
+    for want in wants {
+        let (need, n) = (&want.component.need, u128::from(want.total()));
+        cpu += n * u128::from(need.cpu.milli());
+        memory += n * u128::from(need.memory.bytes());
+        let whole = need.accelerators.as_ref().filter(|a| a.share.is_none() && a.mig.is_none()).and_then(|a| a.count);
+        for (model, n) in &want.replicas {
+            if let (Some(model), Some(count)) = (*model, whole) {
+                *devices.entry(model).or_default() += u128::from(*n) * u128::from(count);
+            }
+        }
+    }
+    let sum = |of: &dyn Fn(&NodeShape) -> u64| -> u128 {
+        nodes.iter().map(|n| u128::from(of(&n.shape)) * u128::from(n.count)).sum()
+    };
+    let free =
+        |model: &ModelName| sum(&|s| s.groups.iter().filter(|g| g.model == *model).map(|g| u64::from(g.free)).sum());
+    cpu <= sum(&|s| s.cpu.milli())
+        && memory <= sum(&|s| s.memory.bytes())
+        && devices.iter().all(|(model, n)| *n <= free(model))
+}
+
+/// Whether one domain has room for the replicas of every model, where no node has devices of two.
+fn in_one(domain: DomainOf, nodes: &[FreeNodes], want: &Want) -> bool {
+    let labels: BTreeSet<&Label> = nodes.iter().filter_map(|n| domain(&n.shape)).collect();
+    let each = if want.component.place.spread.is_some() { 1 } else { u32::MAX };
+    let room = |model, limit: u32, label: &Label| -> u32 {
+        let inside = nodes.iter().filter(|n| domain(&n.shape) == Some(label));
+        let on = |n: &FreeNodes| on_one(want.component, model, &n.shape, limit.min(each)).saturating_mul(n.count);
+        inside.map(on).fold(0, u32::saturating_add)
+    };
+    labels.iter().any(|label| want.replicas.iter().all(|(model, n)| room(*model, *n, label) >= *n))
 }
 
 /// Replicas counted so far.

@@ -9,7 +9,7 @@ use crate::{
     field::{Field, GRAINS},
     narrow,
     problem::{Place, Problem, Span},
-    room::{self, Want},
+    room::{self, wants},
     settle::{self, Best, Placed, Solution},
     totals::Totals,
 };
@@ -189,6 +189,9 @@ impl<'s, 'a> Search<'s, 'a> {
             return Some(0);
         }
         let list = &self.stands[part];
+        if let Some(site) = self.only(part) {
+            return self.fill_at(part, index, left, site);
+        }
         let first = list.get(index)?;
         let least = self.low[part][index].saturating_mul(i128::from(left));
         if first.room >= left {
@@ -203,6 +206,26 @@ impl<'s, 'a> Search<'s, 'a> {
             rest -= n;
             if rest == 0 {
                 return Some(if sorted { sum } else { least });
+            }
+        }
+        None
+    }
+
+    /// The site at which the rest of a component must stand too.
+    fn only(&self, part: usize) -> Option<usize> {
+        let chosen = self.chosen[part].first().filter(|_| self.problem.parts[part].one_site)?;
+        Some(self.stands[part][chosen.0].site)
+    }
+
+    /// The same at one site alone.
+    fn fill_at(&self, part: usize, index: usize, left: u32, site: usize) -> Option<i128> {
+        let (mut sum, mut rest) = (0_i128, left);
+        for b in self.stands[part][index..].iter().filter(|b| b.site == site) {
+            let n = b.room.min(rest);
+            sum = sum.saturating_add(b.order.saturating_mul(i128::from(n)));
+            rest -= n;
+            if rest == 0 {
+                return Some(sum);
             }
         }
         None
@@ -253,12 +276,13 @@ impl<'s, 'a> Search<'s, 'a> {
                 continue;
             }
             let most = if self.problem.parts[part].spread_site { 1 } else { room.min(left) };
-            let fewest = if self.problem.parts[part].one_site && self.single(part, site) { left } else { 1 };
+            let last = self.stands[part][at + 1..].iter().all(|b| b.site != site);
+            let fewest = if self.problem.parts[part].one_site && last { left } else { 1 };
             for n in (fewest..=most).rev() {
                 self.chosen[part].push((at, n));
-                if self.fits(site)
-                    && let Some(bound) = self.bound(part, at + 1, left - n)
+                if let Some(bound) = self.bound(part, at + 1, left - n)
                     && !best.beats(bound)
+                    && self.fits(site)
                     && best.open(bound)
                 {
                     self.stand(part, at + 1, left - n, best);
@@ -328,7 +352,7 @@ impl<'s, 'a> Search<'s, 'a> {
             return *known;
         }
         let (nodes, wants) = (self.problem.nodes(site), wants(self.problem, &key.1));
-        let fits = room::surely_fit(nodes, &wants) || room::pack(nodes, &wants).is_some();
+        let fits = room::surely_fit(nodes, &wants) || room::fits(nodes, &wants);
         self.packed.insert(key, fits);
         fits
     }
@@ -473,18 +497,4 @@ impl<'s, 'a> Search<'s, 'a> {
             .collect();
         settle::settle(self.problem, &placed, best);
     }
-}
-
-/// What stands at one site, from (part, stand, replicas).
-pub(crate) fn wants<'p>(problem: &'p Problem, here: &[(usize, usize, u32)]) -> Vec<Want<'p>> {
-    let mut wants: BTreeMap<usize, Want<'p>> = BTreeMap::new();
-    for (part, stand, n) in here {
-        let part_of = &problem.parts[*part];
-        wants
-            .entry(*part)
-            .or_insert_with(|| Want { component: part_of.component, replicas: Vec::new() })
-            .replicas
-            .push((part_of.stands[*stand].model, *n));
-    }
-    wants.into_values().collect()
 }

@@ -5,7 +5,7 @@
 
 mod terms;
 
-pub(crate) use terms::bills;
+pub(crate) use terms::{bills, longest_opening, replicas};
 
 use crate::{
     network::Direction,

@@ -9,6 +9,7 @@ mod links;
 mod log;
 mod order;
 mod quote;
+mod window;
 mod world;
 
 use crate::{
@@ -52,6 +53,8 @@ pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcom
         Intent::Drain { site, draining } => world::drain(session, site, *draining).await,
         Intent::PutToken(token) => key::put_token(session, token).await,
         Intent::AppendLogs(chunks) => log::append(session, chunks).await,
+        Intent::KeepWindows(windows) => window::keep(session, windows).await,
+        Intent::ForgetWindows { before } => window::forget(session, *before).await,
         Intent::Remember(record) => {
             key::remember(session, record).await?;
             Ok(Outcome::Done)

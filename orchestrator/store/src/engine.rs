@@ -6,12 +6,13 @@ use crate::{
     intent::{Intent, Outcome},
     read,
     record::{
-        DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LogRecord, NodeRecord, OrderFilter, OrderRecord,
-        Page, Picture, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
+        DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LinkWindow, LogRecord, NodeRecord, OrderFilter,
+        OrderRecord, Page, Picture, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
     },
     session::{Dialect, Session},
 };
-use rhumb_model::{OrderId, QuoteId};
+use jiff::Timestamp;
+use rhumb_model::{LinkId, OrderId, QuoteId};
 use sqlx::{Postgres, Sqlite, pool::PoolConnection};
 use std::{future::Future, time::Duration};
 
@@ -214,6 +215,11 @@ impl<E: Engine> Store for E {
 
     async fn logs(&self, id: OrderId, after: u64, limit: u32) -> Answer<Vec<LogRecord>> {
         ask!(self, "reading logs", |s| read::logs(&mut s, id, after, limit)).await
+    }
+
+    async fn link_windows(&self, link: &LinkId, from: Timestamp, to: Timestamp) -> Answer<Vec<LinkWindow>> {
+        let link = link.clone();
+        ask!(self, "reading a link's windows", |s| read::link_windows(&mut s, &link, from, to)).await
     }
 
     async fn idempotency(&self, tenant: &str, key: &str) -> Answer<Option<IdempotencyRecord>> {

@@ -1,7 +1,8 @@
 //! What may be asked of the store in one transaction, and what comes of it.
 
 use crate::record::{
-    DecisionRecord, LogRecord, NewEvent, NodeRecord, OrderRecord, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
+    DecisionRecord, LinkWindow, LogRecord, NewEvent, NodeRecord, OrderRecord, PointRecord, QuoteRecord, TokenRecord,
+    UsageRecord,
 };
 use jiff::Timestamp;
 use rhumb_model::{
@@ -169,6 +170,12 @@ pub enum Intent {
     PutToken(TokenRecord),
     /// Each byte once, up to 4 MiB per order; text of an unknown order is ignored.
     AppendLogs(Vec<LogRecord>),
+    /// Windows of configured links, each once; of others nothing is kept.
+    KeepWindows(Vec<LinkWindow>),
+    /// Drops windows that ended before.
+    ForgetWindows {
+        before: Timestamp,
+    },
     /// Stores an answer, or the claim to give one, under its key without another change. The first answer stays; a claim
     /// becomes its answer; a claim of a minute ago may be claimed anew.
     Remember(crate::IdempotencyRecord),

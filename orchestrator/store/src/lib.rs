@@ -29,12 +29,13 @@ pub use error::StoreError;
 pub use intent::{Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome, ReplicaWant, Reservation};
 pub use postgres::{PostgresLimits, PostgresStore};
 pub use record::{
-    DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LinkHold, NewEvent, NodeRecord, OrderFilter, OrderRecord,
-    Page, Picture, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, UsageRecord,
+    DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LinkHold, LinkWindow, NewEvent, NodeRecord, OrderFilter,
+    OrderRecord, Page, Picture, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, UsageRecord, WindowRtt,
 };
 pub use sqlite::SqliteStore;
 
-use rhumb_model::{OrderId, QuoteId};
+use jiff::Timestamp;
+use rhumb_model::{LinkId, OrderId, QuoteId};
 use std::future::Future;
 
 type Answer<T> = Result<T, StoreError>;
@@ -77,6 +78,14 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Log text of all replicas as it arrived, from `after` bytes on, about `limit` bytes: the next question's `after` is
     /// this one's plus the length of every text got.
     fn logs(&self, id: OrderId, after: u64, limit: u32) -> impl Future<Output = Answer<Vec<record::LogRecord>>> + Send;
+
+    /// Windows of a link that ended after `from`, up to and with `to`, oldest first, at most 20,000.
+    fn link_windows(
+        &self,
+        link: &LinkId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> impl Future<Output = Answer<Vec<LinkWindow>>> + Send;
 
     fn idempotency(&self, tenant: &str, key: &str) -> impl Future<Output = Answer<Option<IdempotencyRecord>>> + Send;
     /// By SHA-256 of the token; the token itself is never stored.

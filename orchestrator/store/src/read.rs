@@ -4,13 +4,14 @@ use crate::{
     codec::bound,
     error::Fault,
     record::{
-        DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LogRecord, NodeRecord, OrderFilter, OrderRecord,
-        Page, Picture, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
+        DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LinkWindow, LogRecord, NodeRecord, OrderFilter,
+        OrderRecord, Page, Picture, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
     },
     rows,
     session::{Dialect, Row, Session, args},
 };
-use rhumb_model::{OrderId, OrderState, QuoteId};
+use jiff::Timestamp;
+use rhumb_model::{LinkId, OrderId, OrderState, QuoteId};
 
 /// Most orders on one page.
 pub const ORDERS: u32 = 200;
@@ -18,6 +19,9 @@ pub const ORDERS: u32 = 200;
 pub const EVENTS: u32 = 1_000;
 /// Most bytes of log text in one answer (and one chunk more than none).
 pub const LOG_BYTES: u32 = 1 << 20;
+
+/// Most windows of a link in one answer: two weeks of minutes.
+pub const WINDOWS: u32 = 20_000;
 
 type Answer<T> = Result<T, Fault>;
 
@@ -224,6 +228,18 @@ pub async fn logs(session: &mut Session<'_>, id: OrderId, after: u64, limit: u32
         }
     }
     Ok(out)
+}
+
+pub async fn link_windows(
+    session: &mut Session<'_>,
+    link: &LinkId,
+    from: Timestamp,
+    to: Timestamp,
+) -> Answer<Vec<LinkWindow>> {
+    let sql = "SELECT link, at_us, window_us, sent, received, rtt_min_us, rtt_p50_us, rtt_p95_us, rtt_p99_us, loss_ppm \
+               FROM link_windows WHERE link = $1 AND at_us > $2 AND at_us <= $3 ORDER BY at_us LIMIT $4";
+    let args = args![link.as_str(), from.as_microsecond(), to.as_microsecond(), WINDOWS];
+    each(&session.all(sql, args).await?, rows::window)
 }
 
 pub async fn idempotency(session: &mut Session<'_>, tenant: &str, key: &str) -> Answer<Option<IdempotencyRecord>> {

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use rhumb_model::{
-    Bandwidth, Change, ComponentName, LinkId, Node, NodeName, Order, OrderId, OrderState, Phase, Plan, QuoteId, Reason,
-    SiteName, Slots, TenantName, Verdict, name::PointName, plan,
+    Bandwidth, Change, ComponentName, Latency, LinkId, Node, NodeName, Order, OrderId, OrderState, Phase, Plan, Ppm,
+    QuoteId, Reason, SiteName, Slots, Span, TenantName, Verdict, name::PointName, plan,
 };
 use rhumb_provision::Saga;
 use uuid::Uuid;
@@ -181,6 +181,30 @@ pub struct LogRecord {
     /// Of the first byte, in this replica's output; a chunk already stored is ignored.
     pub offset: u64,
     pub text: String,
+}
+
+/// What probes said of one directed link over one window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkWindow {
+    pub link: LinkId,
+    /// End of the window.
+    pub at: Timestamp,
+    pub length: Span,
+    pub sent: u64,
+    pub received: u64,
+    /// `None`: nothing was received.
+    pub rtt: Option<WindowRtt>,
+    /// Of the way there, of probes whose fate is known; `None`: there are none.
+    pub loss: Option<Ppm>,
+}
+
+/// Round trips of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowRtt {
+    pub min: Latency,
+    pub p50: Latency,
+    pub p95: Latency,
+    pub p99: Latency,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use crate::{
     codec::Reader,
     error::Fault,
     record::{
-        DecisionRecord, EventRecord, IdempotencyRecord, LinkHold, LogRecord, NewEvent, NodeRecord, OrderRecord,
-        PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, UsageRecord,
+        DecisionRecord, EventRecord, IdempotencyRecord, LinkHold, LinkWindow, LogRecord, NewEvent, NodeRecord,
+        OrderRecord, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, UsageRecord, WindowRtt,
     },
     session::Row,
 };
-use rhumb_model::{Bandwidth, Change, LinkId, OrderId, QuoteId, Reason, Slots, Verdict};
+use rhumb_model::{Bandwidth, Change, Latency, LinkId, OrderId, Ppm, QuoteId, Reason, Slots, Span, Verdict};
 use serde::{Deserialize, Serialize};
 
 pub fn order(row: &Row) -> Result<OrderRecord, Fault> {
@@ -232,5 +232,29 @@ pub fn token(row: &Row) -> Result<TokenRecord, Fault> {
         subject: r.text("subject")?,
         created: r.time("created_us")?,
         expires: r.time_or_null("expires_us")?,
+    })
+}
+
+pub fn window(row: &Row) -> Result<LinkWindow, Fault> {
+    let r = Reader::new("link_windows", row);
+    let us = |column: &'static str| -> Result<Option<Latency>, Fault> {
+        let value: Option<i64> = row.get(column)?;
+        let value = value.map(|v| u64::try_from(v).map_err(|_| r.corrupt(column, format_args!("{v} is negative"))));
+        Ok(value.transpose()?.map(Latency::from_micros))
+    };
+    let (min, p50) = (us("rtt_min_us")?, us("rtt_p50_us")?);
+    let (p95, p99) = (us("rtt_p95_us")?, us("rtt_p99_us")?);
+    let rtt = match (min, p50, p95, p99) {
+        (Some(min), Some(p50), Some(p95), Some(p99)) => Some(WindowRtt { min, p50, p95, p99 }),
+        _ => None,
+    };
+    Ok(LinkWindow {
+        link: r.parsed("link")?,
+        at: r.time("at_us")?,
+        length: Span::from_micros(r.count("window_us")?),
+        sent: r.count("sent")?,
+        received: r.count("received")?,
+        rtt,
+        loss: us("loss_ppm")?.map(|ppm| Ppm::from_ppm(ppm.micros())),
     })
 }

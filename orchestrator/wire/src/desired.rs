@@ -18,6 +18,9 @@ pub struct Desired {
     /// What is not listed is torn down.
     pub routes: Vec<Route>,
     pub probes: Vec<ProbeTarget>,
+    /// Points to which the whole way is measured, for want of anything that measures its parts.
+    #[serde(default)]
+    pub pairs: Vec<PairTarget>,
     /// Whom this point reaches over which link, for probes and overlay.
     pub links: Vec<PeerLink>,
     /// Only these points may open overlay connections here.
@@ -36,6 +39,26 @@ pub struct PeerLink {
 pub struct ProbeTarget {
     pub link: LinkId,
     /// `host:port` of the peer's reflector, as reached over this link.
+    pub address: String,
+    pub interval_ms: u64,
+    /// Whether its bandwidth is measured by packet trains too.
+    #[serde(default)]
+    pub trains: Option<TrainOrder>,
+}
+
+/// How often a link's bandwidth is measured, and what its capacity is: budgets are shares of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainOrder {
+    /// Mean time between runs.
+    pub every_ms: u64,
+    pub capacity: Bandwidth,
+}
+
+/// A point beyond transit that nothing is known of: only the sum of the way there can be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairTarget {
+    pub to: PointName,
+    /// `host:port` of its reflector.
     pub address: String,
     pub interval_ms: u64,
 }

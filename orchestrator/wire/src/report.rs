@@ -2,7 +2,7 @@
 
 use crate::desired::Desired;
 use rhumb_model::{
-    LinkId, OrderId,
+    BandwidthMethod, Confidence, LinkId, OrderId,
     name::{ComponentName, NodeName, PointName},
     quantity::{Bytes, Cores},
     site::Device,
@@ -37,6 +37,10 @@ pub struct Report {
     /// Every route end or hop (always the full set).
     pub routes: Vec<RouteStatus>,
     pub links: Vec<LinkFigures>,
+    #[serde(default)]
+    pub pairs: Vec<PairFigures>,
+    #[serde(default)]
+    pub trains: Vec<TrainHeard>,
     #[serde(default)]
     pub logs: Vec<LogChunk>,
     /// Datasets that this site holds, with sizes (full set).
@@ -177,6 +181,44 @@ pub struct LinkFigures {
     pub loss_forward_ppm: Option<u64>,
     pub loss_backward_ppm: Option<u64>,
     pub jitter_us: Option<u64>,
+    pub last_reply_age_us: Option<u64>,
+    #[serde(default)]
+    pub rtt_p99_us: Option<u64>,
+    /// What the last run of packet trains over the link found.
+    #[serde(default)]
+    pub bandwidth: Option<BandwidthFigures>,
+}
+
+/// What a link carries, as its `from` end found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BandwidthFigures {
+    pub rate_kbps: u64,
+    pub method: BandwidthMethod,
+    pub confidence: Confidence,
+    /// Names the link in the receiver's word about the same trains.
+    pub label: u32,
+    pub age_us: u64,
+}
+
+/// What a reflector counted of somebody's packet trains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainHeard {
+    /// As the sender named the link.
+    pub label: u32,
+    /// The highest rate that came.
+    pub rate_kbps: u64,
+    pub age_us: u64,
+}
+
+/// Round trips of the whole way to a point, over the last window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairFigures {
+    pub to: PointName,
+    pub sent: u64,
+    pub received: u64,
+    pub rtt_min_us: Option<u64>,
+    pub rtt_p50_us: Option<u64>,
+    pub rtt_p95_us: Option<u64>,
     pub last_reply_age_us: Option<u64>,
 }
 

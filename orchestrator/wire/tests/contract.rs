@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
+use rhumb_model::{BandwidthMethod, Confidence};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, Desired, FlowEndpoint, InputFile, LinkFigures,
-    LogChunk, NodeReport, OutputFile, PROTOCOL, PeerLink, ProbeTarget, Report, Role, Route, RouteEndState,
-    RoutePurpose, RouteStatus, SyncReply,
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, FlowEndpoint, InputFile,
+    LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, ProbeTarget, Report,
+    Role, Route, RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, TrainOrder,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -59,7 +60,13 @@ fn desired() -> Desired {
         generation: 40,
         assignments: vec![assignment],
         routes: vec![route(Role::Source, transfer), route(Role::Relay, RoutePurpose::Stream { flow: 1 })],
-        probes: vec![ProbeTarget { link: "a-b".parse().unwrap(), address: "127.0.0.1:862".into(), interval_ms: 100 }],
+        probes: vec![ProbeTarget {
+            link: "a-b".parse().unwrap(),
+            address: "127.0.0.1:862".into(),
+            interval_ms: 100,
+            trains: Some(TrainOrder { every_ms: 600_000, capacity: "10Gbps".parse().unwrap() }),
+        }],
+        pairs: vec![PairTarget { to: "c".parse().unwrap(), address: "127.0.0.1:863".into(), interval_ms: 100 }],
         links: vec![PeerLink { link: "a-b".parse().unwrap(), to: "b".parse().unwrap(), overlay: "127.0.0.1:1".into() }],
         peers: vec!["b".parse().unwrap()],
     }
@@ -91,6 +98,23 @@ fn report() -> Report {
         loss_backward_ppm: None,
         jitter_us: None,
         last_reply_age_us: Some(5),
+        rtt_p99_us: None,
+        bandwidth: Some(BandwidthFigures {
+            rate_kbps: 99_000,
+            method: BandwidthMethod::Trains,
+            confidence: Confidence::High,
+            label: 7,
+            age_us: 5,
+        }),
+    };
+    let pair = PairFigures {
+        to: "c".parse().unwrap(),
+        sent: 10,
+        received: 9,
+        rtt_min_us: Some(1),
+        rtt_p50_us: Some(2),
+        rtt_p95_us: Some(3),
+        last_reply_age_us: Some(4),
     };
     let node = NodeReport {
         name: "n1".parse().unwrap(),
@@ -115,6 +139,8 @@ fn report() -> Report {
         assignments: vec![assignment],
         routes: vec![route],
         links: vec![link],
+        pairs: vec![pair],
+        trains: vec![TrainHeard { label: 7, rate_kbps: 98_000, age_us: 6 }],
         logs: vec![LogChunk { key: run_key(), offset: 3, bytes: 5, text: "hällo".into() }],
         datasets: vec![HeldDataset { name: "corpus".into(), bytes: 9, sha256: "00".into() }],
         unmanaged: 1,

@@ -5,7 +5,7 @@ use crate::{
     catalogue::Catalogue,
     snapshot::Snapshot,
     topology::{LinkKind, Topology},
-    value::Value,
+    value::{Value, Why},
 };
 use rhumb_model::{
     Bytes, ModelName,
@@ -116,32 +116,35 @@ fn health(a: &Accelerator) -> Health {
     if fares { Health::Ok } else { Health::Unknown }
 }
 
+/// What the source says it cannot tell; of what it does not speak of at all only the two values that every device has.
 fn unknown(a: &Accelerator, device: u32) -> Vec<Unknown> {
-    let why = |value: &'static str, why: Option<String>| why.map(|why| Unknown { device, value, why });
-    let of = |value: &'static str, why_not: &dyn Fn() -> Option<String>| why(value, why_not());
     fn reason<T>(value: &Value<T>) -> Option<String> {
         match value {
-            Value::Known(_) => None,
+            Value::Known(_) | Value::Unknown(Why::NotShown) => None,
             Value::Unknown(why) => Some(why.to_string()),
         }
     }
-    let values = [
-        of("model", &|| reason(&a.model)),
-        of("memory", &|| reason(&a.memory_bytes)),
-        of("memory_used", &|| reason(&a.memory_used_bytes)),
-        of("uuid", &|| reason(&a.uuid)),
-        of("pci", &|| reason(&a.pci)),
-        of("numa", &|| reason(&a.numa)),
-        of("utilisation", &|| reason(&a.utilisation_pct)),
-        of("power", &|| reason(&a.power_mw)),
-        of("power_limit", &|| reason(&a.power_limit_mw)),
-        of("temperature", &|| reason(&a.temperature_mc)),
-        of("mig", &|| reason(&a.mig)),
-        of("ecc", &|| reason(&a.ecc.uncorrected)),
-        of("fabric", &|| reason(&a.fabric_links)),
-        of("jobs", &|| reason(&a.jobs)),
+    fn always<T>(value: &Value<T>) -> Option<String> {
+        value.is_not_shown().then(|| Why::NotShown.to_string()).or_else(|| reason(value))
+    }
+    let reasons = [
+        ("model", always(&a.model)),
+        ("memory", always(&a.memory_bytes)),
+        ("memory_used", reason(&a.memory_used_bytes)),
+        ("uuid", reason(&a.uuid)),
+        ("pci", reason(&a.pci)),
+        ("numa", reason(&a.numa)),
+        ("utilisation", reason(&a.utilisation_pct)),
+        ("power", reason(&a.power_mw)),
+        ("power_limit", reason(&a.power_limit_mw)),
+        ("temperature", reason(&a.temperature_mc)),
+        ("health", reason(&a.condition)),
+        ("mig", reason(&a.mig)),
+        ("ecc", reason(&a.ecc.uncorrected)),
+        ("fabric", reason(&a.fabric_links)),
+        ("jobs", reason(&a.jobs)),
     ];
-    values.into_iter().flatten().collect()
+    reasons.into_iter().filter_map(|(value, why)| Some(Unknown { device, value, why: why? })).collect()
 }
 
 /// The mean of what is known, and of how many devices it is: a device of which nothing is known is not idle.
@@ -173,7 +176,7 @@ mod tests {
     /// A query that one kind of card does not support stopped the whole agent.
     #[test]
     fn a_card_without_its_memory_is_still_a_card() {
-        let lacks = Value::Unknown(crate::Why::Failed { call: "memory".into(), error: "not supported".into() });
+        let lacks = Value::Unknown(Why::Failed { call: "memory".into(), error: "not supported".into() });
         let inventory =
             inventory(&shown(vec![named(0, Value::Known(80 << 30)), named(1, lacks)]), &Catalogue::built_in());
         let [a, b] = &inventory.devices[..] else { panic!("{inventory:?}") };

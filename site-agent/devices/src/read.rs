@@ -94,6 +94,13 @@ pub fn read(bytes: &[u8]) -> Result<Capture, ReadError> {
         Capture { sections: vec![Section { command: None, title: None, formats: vec![format], shown }] }
     };
     let start = text.trim_start();
+    if let Some((root, around)) = root_in(&text) {
+        let (format, mut shown) = xml(root)?;
+        for line in around {
+            shown.note(line);
+        }
+        return Ok(whole(format, shown));
+    }
     if start.starts_with('<') {
         let (format, shown) = xml(start)?;
         return Ok(whole(format, shown));
@@ -125,6 +132,25 @@ fn xml(text: &str) -> Result<(Format, Snapshot), ReadError> {
         "system" => Ok((Format::NcclXml, nccl::read(&document))),
         other => Err(ReadError::Root(short(other))),
     }
+}
+
+/// The element of a known root, and the lines around it, such as warnings, that are no XML.
+fn root_in(text: &str) -> Option<(&str, Vec<&str>)> {
+    let starts_line = |at: usize| {
+        let before = text[..at].rsplit('\n').next().unwrap_or_default().trim();
+        before.is_empty() || before.ends_with('>')
+    };
+    let (name, at) = ["nvidia_smi_log", "system"].into_iter().find_map(|name| {
+        let tag = format!("<{name}");
+        let found = text.match_indices(&tag).map(|(at, _)| at).find(|at| starts_line(*at));
+        found.map(|at| (name, at))
+    })?;
+    let close = format!("</{name}>");
+    let end = text.rfind(&close).map_or(text.len(), |end| end + close.len());
+    let after = text.get(end..).unwrap_or_default();
+    let before = if text[..at].contains('<') { "" } else { &text[..at] };
+    let lines = before.lines().chain(after.lines()).map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('<'));
+    Some((text.get(at..end)?, lines.collect()))
 }
 
 /// An object that begins a line, and what stands before it.

@@ -55,7 +55,7 @@ fn mangled_captures_are_read_or_refused() {
             state ^= state << 17;
             state as usize % n.max(1)
         };
-        for _ in 0..12 {
+        for _ in 0..6 {
             let cut = next(bytes.len());
             if let Ok(read) = rhumb_devices::read(&bytes[..cut]) {
                 let cut_rows = read.sections.iter().map(|s| s.shown.accelerators.len()).max().unwrap_or(0);

@@ -11,7 +11,7 @@ fn a_use_that_is_not_known_is_neither_huge_nor_nothing() {
     for report in case["reports"].as_array().unwrap() {
         let supported = report["supported"].as_bool().unwrap_or(true);
         let shown = if supported { report["util_pct"].to_string() } else { "[N/A]".into() };
-        csv += &format!("{}, NVIDIA A100-SXM4-40GB, {shown}\n", report["gpu"]);
+        csv += &[&report["gpu"].to_string(), ", NVIDIA A100-SXM4-40GB, ", &shown, "\n"].concat();
     }
     let read = rhumb_devices::read(csv.as_bytes()).unwrap().together();
     let known: Vec<Option<u8>> = read.accelerators.iter().map(|a| a.utilisation_pct.known().copied()).collect();

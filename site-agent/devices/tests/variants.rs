@@ -394,3 +394,66 @@ fn ascend_cards_of_two_chips_in_a_matrix() {
     assert_eq!(shown.accelerators[2].cpus, Value::Known("32-63".into()));
     assert!(shown.notes.is_empty(), "{:?}", shown.notes);
 }
+
+#[test]
+fn warnings_around_xml_and_json_are_notes() {
+    let xml = "<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"nvsmi_device_v12.dtd\">\n<nvidia_smi_log>\n<attached_gpus>1</attached_gpus>\n\
+               <gpu id=\"00000000:07:00.0\"><product_name>NVIDIA A30</product_name></gpu>\n</nvidia_smi_log>\n\
+               WARNING: infoROM is corrupted at gpu 0000:07:00.0\n";
+    let shown = read(xml);
+    assert_eq!((models(&shown), shown.notes.len()), (vec!["NVIDIA A30"], 1));
+    let json = "WARNING: AMD GPU device(s) is/are in a low-power state.\n{\"card0\": {\"GPU use (%)\": \"3\"}}\n";
+    let shown = read(json);
+    assert_eq!((&shown.accelerators[0].utilisation_pct, shown.notes.len()), (&Value::Known(3), 1));
+}
+
+/// Columns that came later, masked addresses, and a table that somebody cut out without its title.
+#[test]
+fn an_ascend_table_with_a_column_more() {
+    let shown = read(
+        "\
++---------------------------+---------------+----------------------------------------------------------------------+
+| NPU   Name                | Health        | Power(W)             Temp(C)                 Hugepages-Usage(page)   |
+| Chip  Phy-ID              | Bus-Id        | AICore(%)            Memory-Usage(MB)        HBM-Usage(MB)           |
++===========================+===============+======================================================================+
+| 6     Ascend910           | OK            | 162.6                34                      0    / 0                |
+| 0     12                  | 0000:xx:00.0  | 0                    0    / 0                3419 / 65536            |
++------------------------------------------------------------------------------------------------------------------+
+| 6     Ascend910           | OK            | -                    34                      0    / 0                |
+| 1     13                  | 0000:xx:00.0  | 7                    0    / 0                15503/ 65536            |
++===========================+===============+======================================================================+
++---------------------------+---------------+----------------------------------------------------------------------+
+| NPU     Chip              | Process id    | Process name       | Process memory(MB)    | Process id in container |
++===========================+===============+======================================================================+
+| 6       1                 | 692318        | python3            | 12417                 | NA                      |
++===========================+===============+======================================================================+
+",
+    );
+    let [a, b] = &shown.accelerators[..] else { panic!("{shown:#?}") };
+    assert_eq!((&a.part, &b.part, &b.utilisation_pct), (&Value::Known(0), &Value::Known(1), &Value::Known(7)));
+    assert!(matches!(&b.pci, Value::Unknown(Why::Unreadable(_))));
+    assert_eq!(b.jobs.known().unwrap()[0].pid, Value::Known(692_318));
+    assert_eq!(a.jobs, Value::Known(vec![]));
+    assert!(shown.notes.is_empty(), "{:?}", shown.notes);
+}
+
+/// The same address is many devices where a card is in partitions.
+#[test]
+fn partitions_of_one_card_are_devices_of_their_own() {
+    let row = |i: u32, part: u32| {
+        format!(
+            "{i:<8}{:<6}0x74a1,   48427  42.0\u{b0}C      131.0W    NPS1, CPX, {part}        145Mhz  900Mhz  0%   auto  750.0W  0%     0%\n",
+            i + 2
+        )
+    };
+    let rows: String = (0..16).map(|i| row(i, i % 8)).collect();
+    let text = format!(
+        "=== ROCm System Management Interface ===\n=== Concise Info ===\n\
+         Device  Node  IDs              Temp        Power     Partitions          SCLK    MCLK    Fan  Perf  PwrCap  VRAM%  GPU%\n\
+         \u{20}             (DID,     GUID)  (Junction)  (Socket)  (Mem, Compute, ID)\n===\n{rows}===\n"
+    );
+    let shown = read(&text);
+    assert_eq!(shown.accelerators.len(), 16);
+    assert_eq!(shown.accelerators[9].part, Value::Known(1));
+    assert_eq!(shown.accelerators[15].power_limit_mw, Value::Known(750_000));
+}

@@ -6,7 +6,8 @@ use crate::{
     runtime::{Observed, Runtime},
 };
 use rhumb_wire::{
-    AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, Report, RouteEndState, RouteStatus,
+    AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, PairFigures, Report, RouteEndState,
+    RouteStatus, TrainHeard,
     report::{AssignmentKey, HeldDataset, RouteKey},
 };
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub(crate) struct Envelope {
     pub(crate) overlay_port: u16,
     pub(crate) inventory: Inventory,
     pub(crate) links: Vec<LinkFigures>,
+    pub(crate) pairs: Vec<PairFigures>,
+    pub(crate) trains: Vec<TrainHeard>,
 }
 
 /// Whether the orchestrator knows the nodes already.
@@ -68,7 +71,7 @@ impl<R: Runtime> Agent<R> {
         let (epoch, generation) = self.version();
         let routes = self.routes();
         self.parting_told = self.parting.len();
-        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, inventory, links } = envelope;
+        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, inventory, links, pairs, trains } = envelope;
         Report {
             protocol: PROTOCOL,
             point: self.base.point.clone(),
@@ -83,6 +86,8 @@ impl<R: Runtime> Agent<R> {
             assignments: self.statuses(),
             routes,
             links,
+            pairs,
+            trains,
             logs: self.output(),
             datasets: self.base.store.list(),
             unmanaged: self.orphans.len() as u32,

@@ -250,7 +250,7 @@ mod tests {
         // and it is looked at again
         let lost = CARDS.replace("1, GPU-0, NVIDIA H100 80GB HBM3, [N/A], 31\n", "");
         fs::write(folder.path().join("cards"), lost).unwrap();
-        let patience = std::time::Duration::from_secs(60);
+        let patience = std::time::Duration::from_mins(1);
         tokio::time::timeout(patience, changes.changed()).await.expect("the change is seen").unwrap();
         assert_eq!(changes.borrow_and_update()[0].devices.len(), 1);
     }
@@ -280,5 +280,32 @@ mod tests {
         let text = format!("source: auto\nhost: {{root: {}}}", folder.path().display());
         let (nodes, _) = watch(&document::read(&text).unwrap()).unwrap();
         assert!(nodes[0].devices.is_empty());
+    }
+
+    /// One card lost and one that lets a call hang: both are reported, and the others as they are.
+    #[cfg(feature = "nvidia")]
+    #[test]
+    fn a_driver_in_trouble_gives_what_it_can() {
+        use fake_nvml as _;
+        let folder = tempfile::tempdir().unwrap();
+        let here = std::env::current_exe().unwrap();
+        let built = here.parent().unwrap().join("libfake_nvml.so");
+        let library = folder.path().join("lib.so");
+        fs::copy(built, &library).unwrap();
+        let spec = "gpus 4\nswitches 2\nfail * 15 1\nhang nvmlDeviceGetTemperature 2\n";
+        fs::write(folder.path().join("lib.so.spec"), spec).unwrap();
+        let (library, root) = (library.display(), folder.path().display());
+        let text = format!("source: nvml\nlibrary: {library}\nhost: {{root: {root}, timeout: 1s, nvl_domain: d1}}");
+        let (nodes, _) = watch(&document::read(&text).unwrap()).unwrap();
+        let [node] = &nodes[..] else { panic!("{nodes:?}") };
+        let health: Vec<Health> = node.devices.iter().map(|d| d.health).collect();
+        assert_eq!(health, [Health::Ok, Health::Failed, Health::Ok, Health::Ok]);
+        let islands: Vec<Option<u16>> = node.devices.iter().map(|d| d.island).collect();
+        assert_eq!(islands, [Some(0), None, Some(0), Some(0)]);
+        assert_eq!(node.nvl_domain.as_deref(), Some("d1"));
+        let why = |device, value| node.unknown.iter().find(|u| (u.device, u.value.as_str()) == (device, value));
+        assert!(why(1, "memory").unwrap().why.contains("memory:"), "{:?}", node.unknown);
+        assert!(why(2, "temperature").unwrap().why.contains("no answer"), "{:?}", node.unknown);
+        assert!(why(0, "memory").is_none());
     }
 }

@@ -62,6 +62,7 @@ pub fn desired(epoch: u64, generation: u64, assignments: Vec<Assignment>) -> Des
         assignments,
         routes: Vec::new(),
         probes: Vec::new(),
+        pairs: Vec::new(),
         links: Vec::new(),
         peers: Vec::new(),
     }

@@ -22,6 +22,23 @@ export interface MockLink {
   encrypted: boolean;
 }
 
+/** Six hours of windows of ten minutes with a slow swing, one hour of silence and one bad window. */
+export function makeWindows(now_ms: number) {
+  return Array.from({ length: 36 }, (_, index) => {
+    const silent = index >= 18 && index < 24;
+    const swing = Math.round(900 * Math.sin(index / 5)) + (index === 30 ? 6_000 : 0);
+    const min = 21_400 + Math.round(swing / 3);
+    return {
+      at: new Date(now_ms - (35 - index) * 600_000).toISOString(),
+      window_us: 600_000_000,
+      sent: 3_000,
+      received: silent ? 0 : 2_994,
+      rtt_us: silent ? null : { min, p50: min + 320 + Math.abs(swing), p95: min + 1_100 + 2 * Math.abs(swing), p99: min + 2_300 + 3 * Math.abs(swing) },
+      loss_ppm: silent ? 1_000_000 : index === 30 ? 21_000 : 2_000,
+    };
+  });
+}
+
 type Tier = "core" | "cloud" | "edge" | "device";
 
 const GIB = 1024 ** 3;

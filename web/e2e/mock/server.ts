@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { extname, join, normalize } from "node:path";
 
-import { DATASETS, makeLinks, makeSites, METRICS, type MockLink, type MockSite, REGIONS, TRANSIT } from "./network";
+import { DATASETS, makeLinks, makeWindows, makeSites, METRICS, type MockLink, type MockSite, REGIONS, TRANSIT } from "./network";
 import { eventsOf, explain, LOGS, makeOrders, type MockOrder, SERVICE_PLAN, USAGE } from "./orders";
 
 export const TOKEN = "mock-token";
@@ -149,7 +149,7 @@ export class Mock {
 
   private get(url: URL, response: ServerResponse): void {
     const [, , noun, id, part] = url.pathname.split("/").map(decodeURIComponent);
-    const unknown = [...url.searchParams.keys()].find((name) => !(part ? ["after", "limit"] : (QUERIES[noun ?? ""] ?? [])).includes(name));
+    const unknown = [...url.searchParams.keys()].find((name) => !(part === "history" && noun === "links" ? ["from", "to", "points"] : part ? ["after", "limit"] : (QUERIES[noun ?? ""] ?? [])).includes(name));
     if (unknown !== undefined) {
       problem(response, 400, "the request is malformed", `unknown field ${unknown}`);
       return;
@@ -172,7 +172,8 @@ export class Mock {
       };
       const list = lists[noun ?? ""];
       const item = id === undefined ? undefined : list?.find((one) => one.name === id || one.id === id);
-      if (!list || (id !== undefined && !item)) problem(response, 404, "not found", url.pathname);
+      if (item && noun === "links" && part === "history") json(response, { items: makeWindows(Date.now()), next: null });
+      else if (!list || (id !== undefined && !item)) problem(response, 404, "not found", url.pathname);
       else json(response, item ?? { items: list, next: null });
     }
   }

@@ -9,6 +9,7 @@ import type {
   Explanation,
   FourMetrics,
   Link,
+  LinkWindow,
   LogChunk,
   Order,
   OrderEvent,
@@ -103,6 +104,18 @@ export function useLink(id: string): UseQueryResult<Received<Link>> {
   return useQuery({
     queryKey: ["link", id],
     queryFn: async ({ signal }) => stamp([judged((await read("/v1/links/{id}", { path: { id } }, signal)) as Link)])[0] as Received<Link>,
+    refetchInterval: SLOW_MS,
+  });
+}
+
+/** What probes said of a link in the last hours, in at most some hundred windows. */
+export function useLinkHistory(id: string, hours: number): UseQueryResult<LinkWindow[]> {
+  return useQuery({
+    queryKey: ["link-history", id, hours],
+    queryFn: async ({ signal }) => {
+      const from = new Date(Date.now() - hours * 3_600_000).toISOString();
+      return ((await read("/v1/links/{id}/history", { path: { id }, query: { from, points: 300 } }, signal)) as { items: LinkWindow[] }).items;
+    },
     refetchInterval: SLOW_MS,
   });
 }

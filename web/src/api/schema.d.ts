@@ -189,6 +189,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/links/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Windows of what probes said of a link, oldest first. */
+        get: operations["link_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/metrics/four": {
         parameters: {
             query?: never;
@@ -302,6 +319,23 @@ export interface paths {
         };
         /** The bill by item. */
         get: operations["usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pairs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whole ways between agents that transit joins of whose links nothing can be measured. */
+        get: operations["pairs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -459,6 +493,28 @@ export interface components {
             /** Format: int64 */
             transfer_micros: number;
         };
+        BandView: {
+            /** Format: int64 */
+            min: number;
+            /** Format: int64 */
+            p50: number;
+            /** Format: int64 */
+            p95: number;
+            /** Format: int64 */
+            p99: number;
+        };
+        BandwidthView: {
+            /** Format: int64 */
+            age_ms: number;
+            /** @description `low`, `medium` or `high`. */
+            confidence: string;
+            /** @description What held the prober's claim down: `port` or `peer`. */
+            limited_by?: string | null;
+            /** @description `reserved`, `counters`, `trains` or `tcp`. */
+            method: string;
+            /** Format: int64 */
+            rate_kbps: number;
+        };
         /** @enum {string} */
         BearerKind: "tenant" | "agent";
         DatasetView: {
@@ -550,11 +606,19 @@ export interface components {
              * @description Capacity less what is reserved at present.
              */
             available_kbps: number;
+            bandwidth?: components["schemas"]["BandwidthView"] | null;
             /** Format: int64 */
             capacity_kbps: number;
             /** Format: int64 */
             configured_latency_us: number;
+            /** @description Why the figure is not believed as it is: `faster_than_light` or `ends_disagree`. Decisions use the worse one. */
+            disputed?: string | null;
             encrypted: boolean;
+            /**
+             * Format: int64
+             * @description Nobody probes it: the one-way delay believed of it from what others say.
+             */
+            estimate_us?: number | null;
             /** @description The figures are configured ones: no agent at an end, or not measured yet. */
             estimated: boolean;
             from: string;
@@ -628,11 +692,19 @@ export interface components {
                  * @description Capacity less what is reserved at present.
                  */
                 available_kbps: number;
+                bandwidth?: components["schemas"]["BandwidthView"] | null;
                 /** Format: int64 */
                 capacity_kbps: number;
                 /** Format: int64 */
                 configured_latency_us: number;
+                /** @description Why the figure is not believed as it is: `faster_than_light` or `ends_disagree`. Decisions use the worse one. */
+                disputed?: string | null;
                 encrypted: boolean;
+                /**
+                 * Format: int64
+                 * @description Nobody probes it: the one-way delay believed of it from what others say.
+                 */
+                estimate_us?: number | null;
                 /** @description The figures are configured ones: no agent at an end, or not measured yet. */
                 estimated: boolean;
                 from: string;
@@ -714,6 +786,29 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. */
+        List_PairView: {
+            items: {
+                /** Format: int64 */
+                age_ms?: number | null;
+                /**
+                 * Format: int64
+                 * @description Sum of the configured one-way delays of the quickest way.
+                 */
+                configured_latency_us: number;
+                from: string;
+                /**
+                 * Format: int64
+                 * @description Measured: half the RTT p50.
+                 */
+                latency_us?: number | null;
+                rtt_us?: components["schemas"]["RttView"] | null;
+                stale: boolean;
+                to: string;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
         List_RegionView: {
             items: {
                 /** Format: int64 */
@@ -768,6 +863,8 @@ export interface components {
                 observed_age_ms?: number | null;
                 place?: Record<string, never> | null;
                 prices: components["schemas"]["PriceView"];
+                /** @description What is wrong with its prober: `silent`, `deaf` or `untrue`; its links are stale then. */
+                prober_fault?: string | null;
                 stale: boolean;
                 state: string;
                 tier: string;
@@ -789,9 +886,32 @@ export interface components {
                 /** Format: int64 */
                 observed_age_ms?: number | null;
                 place?: Record<string, never> | null;
+                /** @description As of a site. */
+                prober_fault?: string | null;
                 relay: boolean;
                 stale: boolean;
                 state: string;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
+        List_WindowView: {
+            items: {
+                /** @description End of the window. */
+                at: string;
+                /**
+                 * Format: int64
+                 * @description Of the way there.
+                 */
+                loss_ppm?: number | null;
+                /** Format: int64 */
+                received: number;
+                rtt_us?: components["schemas"]["BandView"] | null;
+                /** Format: int64 */
+                sent: number;
+                /** Format: int64 */
+                window_us: number;
             }[];
             /** @description Give it as `cursor` for the next page. */
             next?: string | null;
@@ -853,6 +973,24 @@ export interface components {
             usage?: components["schemas"]["UsageTotals"] | null;
             /** Format: int64 */
             version: number;
+        };
+        PairView: {
+            /** Format: int64 */
+            age_ms?: number | null;
+            /**
+             * Format: int64
+             * @description Sum of the configured one-way delays of the quickest way.
+             */
+            configured_latency_us: number;
+            from: string;
+            /**
+             * Format: int64
+             * @description Measured: half the RTT p50.
+             */
+            latency_us?: number | null;
+            rtt_us?: components["schemas"]["RttView"] | null;
+            stale: boolean;
+            to: string;
         };
         PathView: {
             backup?: components["schemas"]["BackupView"] | null;
@@ -978,6 +1116,8 @@ export interface components {
             observed_age_ms?: number | null;
             place?: Record<string, never> | null;
             prices: components["schemas"]["PriceView"];
+            /** @description What is wrong with its prober: `silent`, `deaf` or `untrue`; its links are stale then. */
+            prober_fault?: string | null;
             stale: boolean;
             state: string;
             tier: string;
@@ -1012,6 +1152,8 @@ export interface components {
             /** Format: int64 */
             observed_age_ms?: number | null;
             place?: Record<string, never> | null;
+            /** @description As of a site. */
+            prober_fault?: string | null;
             relay: boolean;
             stale: boolean;
             state: string;
@@ -1043,6 +1185,23 @@ export interface components {
             items: components["schemas"]["UsageItem"][];
             /** Format: int64 */
             total_micros: number;
+        };
+        /** @description What probes said of a link over one window. */
+        WindowView: {
+            /** @description End of the window. */
+            at: string;
+            /**
+             * Format: int64
+             * @description Of the way there.
+             */
+            loss_ppm?: number | null;
+            /** Format: int64 */
+            received: number;
+            rtt_us?: components["schemas"]["BandView"] | null;
+            /** Format: int64 */
+            sent: number;
+            /** Format: int64 */
+            window_us: number;
         };
     };
     responses: never;
@@ -1447,6 +1606,57 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    link_history: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Windows that ended after this; a day before `to` where it is not given. */
+                from: string | null;
+                id: string;
+                /** @description Most windows, neighbours being put together where there are more: 1 to 2,000, default 500. */
+                points: number | null;
+                /** @description And up to this; now where it is not given. */
+                to: string | null;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_WindowView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1942,6 +2152,33 @@ export interface operations {
                 };
             };
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    pairs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_PairView"];
+                };
+            };
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -74,12 +74,28 @@ export interface Link {
   age_ms?: number | null;
   stale?: boolean;
   estimated?: boolean;
+  /** Nobody probes it: the one-way delay believed of it. */
+  estimate_us?: number | null;
+  /** Why the figure is not believed as it is: `faster_than_light` or `ends_disagree`. */
+  disputed?: string | null;
+  bandwidth?: { rate_kbps: number; method: string; confidence: string; age_ms: number; limited_by?: string | null } | null;
   provider?: string | null;
   per_gb_micros?: number;
   per_mbps_hour_micros?: number;
   currency?: string;
   jurisdictions?: string[];
   encrypted?: boolean;
+}
+
+/** What probes said of a link over one window. */
+export interface LinkWindow {
+  /** End of the window. */
+  at: string;
+  window_us: number;
+  sent: number;
+  received: number;
+  rtt_us?: { min: number; p50: number; p95: number; p99: number } | null;
+  loss_ppm?: number | null;
 }
 
 export interface Reason {

@@ -5,6 +5,7 @@ import type { Link, Received } from "../api/types";
 import { useSeries } from "../api/series";
 import { useI18n } from "../i18n";
 import { LinkFigures } from "../map/Figures";
+import { History } from "../parts/History";
 import { Answer, Loading } from "../parts/Answer";
 import { useCurrency } from "../parts/tags";
 import { href } from "../router";
@@ -32,6 +33,7 @@ function Known({ link }: { link: Received<Link> }): ReactNode {
         <h1>{link.id}</h1>
         {link.estimated && <span className="flag">{t("links.estimated")}</span>}
         {link.stale && <span className="flag is-warn">{t("links.stale")}</span>}
+        {link.disputed && <span className="flag is-warn">{t(link.disputed === "faster_than_light" ? "links.disputed.light" : "links.disputed.ends")}</span>}
       </header>
       <div className="link-grid">
         <section className="sheet">
@@ -48,14 +50,17 @@ function Known({ link }: { link: Received<Link> }): ReactNode {
             </p>
           )}
         </section>
-        <Charts id={link.id} />
+        <div className="charts">
+          <History id={link.id} />
+          <Charts id={link.id} />
+        </div>
       </div>
     </>
   );
 }
 
 function Contract({ link }: { link: Link }): ReactNode {
-  const { t, format } = useI18n();
+  const { t, word, format } = useI18n();
   const federation = useCurrency();
   const currency = link.currency ?? federation;
   return (
@@ -66,6 +71,14 @@ function Contract({ link }: { link: Link }): ReactNode {
         <br />
         {typeof link.per_mbps_hour_micros === "number" && t("links.tariff.mbps", { money: format.money(link.per_mbps_hour_micros, currency) })}
       </dd>
+      {link.bandwidth && (
+        <>
+          <dt>{t("links.measured")}</dt>
+          <dd>
+            {format.rate(link.bandwidth.rate_kbps)} ({t("links.confidence", { level: word("confidence", link.bandwidth.confidence) })})
+          </dd>
+        </>
+      )}
       <dt>{t("links.crosses")}</dt>
       <dd>{link.jurisdictions && link.jurisdictions.length > 0 ? link.jurisdictions.join(", ") : t("unknown")}</dd>
       <dt>{t("links.encryption")}</dt>
@@ -89,7 +102,7 @@ function Charts({ id }: { id: string }): ReactNode {
   }
   const at = samples.map((sample) => sample.at_s);
   return (
-    <div className="charts">
+    <>
       <section className="sheet" data-testid="chart">
         <h2>{t("links.chart.delay")}</h2>
         <Suspense fallback={<Loading />}>
@@ -120,6 +133,6 @@ function Charts({ id }: { id: string }): ReactNode {
           />
         </Suspense>
       </section>
-    </div>
+    </>
   );
 }

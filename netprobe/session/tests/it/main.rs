@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
+mod bandwidth;
 mod corpus;
 mod directions;
 mod extensions;
@@ -9,4 +10,5 @@ mod feed;
 mod path;
 mod records;
 mod reflecting;
+mod trains;
 mod windows;

@@ -6,7 +6,7 @@ use crate::{
     problem::Problem,
     router::App,
     views::{
-        LinkView, List, RouteView, links as link_views,
+        LinkView, List, PairView, RouteView, WindowView, links as link_views, pairs as pair_views,
         site::{SiteView, TransitView, site as site_view, sites as site_views, transit as transit_views},
     },
 };
@@ -14,8 +14,9 @@ use axum::{
     Json,
     extract::{Path, Query, State},
 };
+use jiff::Timestamp;
 use rhumb_control::{Caller, DeskError};
-use rhumb_model::{OrderState, SiteName};
+use rhumb_model::{LinkId, OrderState, SiteName};
 use rhumb_store::{Holder, OrderFilter, Store, TokenKind};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -68,6 +69,51 @@ pub async fn link(State(app): State<App>, _: Principal, Path(name): Path<String>
     let found = link_views(&app.desk, &held).into_iter().find(|l| l.id == name);
     let shown: String = name.chars().take(40).flat_map(char::escape_default).collect();
     found.map(Json).ok_or_else(|| Problem::not_found(format!("link {shown} does not exist")))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryQuery {
+    /// Windows that ended after this; a day before `to` where it is not given.
+    #[param(value_type = Option<String>)]
+    from: Option<Timestamp>,
+    /// And up to this; now where it is not given.
+    #[param(value_type = Option<String>)]
+    to: Option<Timestamp>,
+    /// Most windows, neighbours being put together where there are more: 1 to 2,000, default 500.
+    points: Option<u32>,
+}
+
+/// Windows in one answer.
+const MOST_POINTS: u32 = 2_000;
+/// What is looked back on where nothing is said.
+const DAY: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
+
+/// Windows of what probes said of a link, oldest first.
+#[utoipa::path(get, path = "/v1/links/{id}/history", tag = "federation", params(("id" = String, Path), HistoryQuery),
+    responses((status = 200, body = List<WindowView>), (status = 401, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+pub async fn link_history(
+    State(app): State<App>,
+    _: Principal,
+    Path(name): Path<String>,
+    query: Result<Query<HistoryQuery>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<List<WindowView>>, Problem> {
+    let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
+    let link: LinkId = id("link", &name)?;
+    let end = query.to.unwrap_or_else(|| app.desk.now());
+    let from = query.from.or_else(|| end.checked_sub(DAY).ok()).unwrap_or(Timestamp::MIN);
+    let points = query.points.unwrap_or(500);
+    if !(1..=MOST_POINTS).contains(&points) {
+        return Err(Problem::field("/points", format!("{points} is out of range: use 1 to {MOST_POINTS}")));
+    }
+    let windows = app.desk.link_history(&link, from, query.to, points as usize).await?;
+    Ok(Json(List::all(windows.into_iter().map(WindowView::from).collect())))
+}
+
+/// Whole ways between agents that transit joins of whose links nothing can be measured.
+#[utoipa::path(get, path = "/v1/pairs", tag = "federation", responses((status = 200, body = List<PairView>), (status = 401, body = Problem)))]
+pub async fn pairs(State(app): State<App>, _: Principal) -> Json<List<PairView>> {
+    Json(List::all(pair_views(&app.desk)))
 }
 
 #[utoipa::path(get, path = "/v1/transit", tag = "federation", responses((status = 200, body = List<TransitView>), (status = 401, body = Problem)))]

@@ -1,9 +1,11 @@
 //! Links: configured figures beside measured ones.
 
+use jiff::Timestamp;
 use rhumb_control::Desk;
-use rhumb_model::{LinkId, Slots, ratio::whole_micros};
+use rhumb_federation::{BandwidthFigure, Limit, Objection};
+use rhumb_model::{BandwidthMethod, Confidence, LinkId, Slots, ratio::whole_micros};
 use rhumb_provision::Prices;
-use rhumb_store::{AnyStore, Holdings};
+use rhumb_store::{AnyStore, Holdings, LinkWindow};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -29,6 +31,12 @@ pub struct LinkView {
     pub stale: bool,
     /// The figures are configured ones: no agent at an end, or not measured yet.
     pub estimated: bool,
+    /// Nobody probes it: the one-way delay believed of it from what others say.
+    pub estimate_us: Option<u64>,
+    /// Why the figure is not believed as it is: `faster_than_light` or `ends_disagree`. Decisions use the worse one.
+    pub disputed: Option<&'static str>,
+    /// Measured beside what the contract says; `None`: not measured yet.
+    pub bandwidth: Option<BandwidthView>,
     pub provider: Option<String>,
     pub per_gb_micros: i64,
     pub per_mbps_hour_micros: i64,
@@ -37,10 +45,80 @@ pub struct LinkView {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+pub struct BandwidthView {
+    pub rate_kbps: u64,
+    /// `reserved`, `counters`, `trains` or `tcp`.
+    #[schema(value_type = String)]
+    pub method: BandwidthMethod,
+    /// `low`, `medium` or `high`.
+    #[schema(value_type = String)]
+    pub confidence: Confidence,
+    pub age_ms: u64,
+    /// What held the prober's claim down: `port` or `peer`.
+    pub limited_by: Option<&'static str>,
+}
+
+/// What probes said of a link over one window.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WindowView {
+    /// End of the window.
+    #[schema(value_type = String)]
+    pub at: Timestamp,
+    pub window_us: u64,
+    pub sent: u64,
+    pub received: u64,
+    /// `None`: no probe was answered.
+    pub rtt_us: Option<BandView>,
+    /// Of the way there.
+    pub loss_ppm: Option<u64>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BandView {
+    pub min: u64,
+    pub p50: u64,
+    pub p95: u64,
+    pub p99: u64,
+}
+
+impl From<LinkWindow> for WindowView {
+    fn from(window: LinkWindow) -> Self {
+        let band = |rtt: rhumb_store::WindowRtt| BandView {
+            min: rtt.min.micros(),
+            p50: rtt.p50.micros(),
+            p95: rtt.p95.micros(),
+            p99: rtt.p99.micros(),
+        };
+        Self {
+            at: window.at,
+            window_us: window.length.micros(),
+            sent: window.sent,
+            received: window.received,
+            rtt_us: window.rtt.map(band),
+            loss_ppm: window.loss.map(rhumb_model::Ppm::ppm),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
 pub struct RttView {
     pub min: u64,
     pub p50: u64,
     pub p95: u64,
+}
+
+fn bandwidth(figure: &BandwidthFigure, now: Timestamp) -> BandwidthView {
+    let age = now.duration_since(figure.claim.measured_at).as_millis();
+    BandwidthView {
+        rate_kbps: figure.rate.kbps(),
+        method: figure.claim.method,
+        confidence: figure.claim.confidence,
+        age_ms: u64::try_from(age).unwrap_or(0),
+        limited_by: figure.limited_by.map(|limit| match limit {
+            Limit::Port => "port",
+            Limit::Peer => "peer",
+        }),
+    }
 }
 
 pub fn links(desk: &Desk<AnyStore>, holdings: &Holdings) -> Vec<LinkView> {
@@ -78,8 +156,15 @@ pub fn links(desk: &Desk<AnyStore>, holdings: &Holdings) -> Vec<LinkView> {
                 available_kbps: link.capacity.kbps().saturating_sub(reserved_kbps),
                 reserved_kbps,
                 age_ms,
-                stale: age_ms.is_none_or(|a| a > stale_after_ms),
+                stale: age_ms.is_none_or(|a| a > stale_after_ms)
+                    || state.figures.review().untrusted.contains_key(&link.id),
                 estimated: known.is_none(),
+                estimate_us: state.figures.estimate(&link.id).filter(|_| known.is_none()).map(|rtt| rtt.micros() / 2),
+                disputed: state.figures.review().objections.get(&link.id).map(|o| match o {
+                    Objection::FasterThanLight { .. } => "faster_than_light",
+                    Objection::EndsDisagree { .. } => "ends_disagree",
+                }),
+                bandwidth: state.bandwidths.figure(&link.id).map(|figure| bandwidth(figure, now)),
                 provider: link.provider.as_ref().map(ToString::to_string),
                 per_gb_micros: whole_micros(desk.base().per_gb(&link.id)),
                 per_mbps_hour_micros: whole_micros(desk.base().per_mbps_hour(&link.id)),

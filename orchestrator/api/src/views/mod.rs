@@ -2,13 +2,15 @@
 
 mod link;
 mod order;
+mod pair;
 mod quote;
 mod route;
 pub mod site;
 mod usage;
 
-pub use link::{LinkView, links};
+pub use link::{LinkView, WindowView, links};
 pub use order::{EventView, ExplainView, LogView, OrderView};
+pub use pair::{PairView, pairs};
 pub use quote::QuoteView;
 pub use route::RouteView;
 pub use usage::{UsageTotals, UsageView};

@@ -1,7 +1,11 @@
 //! Sites with their nodes and devices.
 
-use rhumb_control::{Desk, hub::LastReport};
-use rhumb_model::{SiteName, ratio::whole_micros, site::Coordinates, state::SiteState};
+use rhumb_control::{
+    Desk,
+    hub::{LastReport, State},
+};
+use rhumb_federation::ProberFault;
+use rhumb_model::{PointName, SiteName, ratio::whole_micros, site::Coordinates, state::SiteState};
 use rhumb_provision::Prices;
 use rhumb_store::{AnyStore, Holder, Holdings, NodeRecord, PointRecord};
 use serde::Serialize;
@@ -27,6 +31,8 @@ pub struct SiteView {
     pub nodes: Vec<NodeView>,
     pub prices: PriceView,
     pub unmanaged: u32,
+    /// What is wrong with its prober: `silent`, `deaf` or `untrue`; its links are stale then.
+    pub prober_fault: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -83,6 +89,16 @@ pub struct TransitView {
     pub state: SiteState,
     pub observed_age_ms: Option<u64>,
     pub stale: bool,
+    /// As of a site.
+    pub prober_fault: Option<&'static str>,
+}
+
+fn prober_fault(state: &State, point: &PointName) -> Option<&'static str> {
+    state.figures.review().faults.get(point).map(|fault| match fault {
+        ProberFault::Silent => "silent",
+        ProberFault::Deaf => "deaf",
+        ProberFault::Untrue => "untrue",
+    })
 }
 
 fn micro(place: Option<&Coordinates>) -> (Option<i64>, Option<i64>) {
@@ -153,6 +169,7 @@ pub fn site(
             factor_now: *factor.numer() as f64 / *factor.denom() as f64,
         },
         unmanaged: last.map_or(0, |l| l.report.unmanaged),
+        prober_fault: prober_fault(&state, name),
     })
 }
 
@@ -206,6 +223,7 @@ pub fn transit(desk: &Desk<AnyStore>) -> Vec<TransitView> {
                 state: point,
                 observed_age_ms: last.map(|l| l.heard.elapsed().as_millis() as u64),
                 stale: t.relay && matches!(point, SiteState::Lost | SiteState::NeverSeen),
+                prober_fault: prober_fault(&state, &t.name),
             }
         })
         .collect()

@@ -26,8 +26,19 @@ async fn no_list_page_or_stream_names_another_tenants_order() {
     assert_eq!((status, &quote["binding"]), (StatusCode::CREATED, &Value::Bool(true)), "{quote:#}");
     let quote = quote["id"].as_str().unwrap().to_owned();
 
-    let lists =
-        ["orders", "routes", "routes?all=true", "sites", "sites/west", "links", "transit", "regions", "datasets"];
+    let lists = [
+        "orders",
+        "routes",
+        "routes?all=true",
+        "sites",
+        "sites/west",
+        "links",
+        "links/e-p/history",
+        "pairs",
+        "transit",
+        "regions",
+        "datasets",
+    ];
     for path in lists.into_iter().chain(["metrics/four"]) {
         let text = rig.get("t-rival", &format!("/v1/{path}")).await.to_string();
         for private in [SECRET, id.as_str(), quote.as_str(), "acme\""] {

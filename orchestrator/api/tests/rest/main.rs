@@ -8,6 +8,7 @@ mod credentials;
 mod crowd;
 mod desk;
 mod documents;
+mod history;
 mod leaks;
 mod life;
 mod recovery;

@@ -8,11 +8,11 @@ use crate::{
     client::{Client, Repeat, Send},
     exit::{CliError, Exit},
     output::{Output, Paint, say, table},
-    show::{age, bytes, int, latency, list, money, or_dash, ppm, rate, text},
+    show::{age, bytes, int, latency, list, money, or_dash, ppm, rate, text, time},
 };
 use clap::{Args, Subcommand, ValueEnum};
 use reqwest::Method;
-use rhumb_model::Latency;
+use rhumb_model::{Latency, Span};
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
@@ -39,9 +39,20 @@ pub enum LinkCommand {
     /// List links: configured beside measured figures
     #[command(after_help = "Example:\n  rhumb link list")]
     List,
-    /// Show a link
-    #[command(after_help = "Example:\n  rhumb link get hk-sg")]
-    Get { link: String },
+    /// Show a link, or what probes said of it over time
+    #[command(after_help = "Examples:\n  rhumb link get hk-sg\n  rhumb link get hk-sg --history --since 6h")]
+    Get {
+        link: String,
+        /// Percentiles and loss, window by window, oldest first
+        #[arg(long)]
+        history: bool,
+        /// How far to look back
+        #[arg(long, default_value = "24h", value_name = "TIME", requires = "history")]
+        since: Span,
+        /// Most windows; neighbours are put together where there are more
+        #[arg(long, default_value_t = 500, value_name = "N", requires = "history", value_parser = clap::value_parser!(u32).range(1..=2_000))]
+        points: u32,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -206,12 +217,29 @@ pub async fn link(command: LinkCommand, client: &Client, output: Output) -> Resu
             let links = client.get(&["v1", "links"], vec![]).await?;
             output.show(&links, |o| links_table(list(&links, "/items"), o))?;
         }
-        LinkCommand::Get { link } => {
+        LinkCommand::Get { link, history: true, since, points } => {
+            let back = jiff::SignedDuration::from_micros(i64::try_from(since.micros()).unwrap_or(i64::MAX));
+            let from = jiff::Timestamp::now().checked_sub(back).unwrap_or(jiff::Timestamp::MIN);
+            let query = vec![("from", from.to_string()), ("points", points.to_string())];
+            let windows = client.get(&["v1", "links", &link, "history"], query).await?;
+            output.show(&windows, |_| windows_table(list(&windows, "/items")))?;
+        }
+        LinkCommand::Get { link, .. } => {
             let link = client.get(&["v1", "links", &link], vec![]).await?;
             output.show(&link, |o| links_table(std::slice::from_ref(&link), o))?;
         }
     }
     Ok(Exit::Done)
+}
+
+fn windows_table(windows: &[Value]) -> String {
+    let rows = windows.iter().map(|w| {
+        let rtt = |of: &str| or_dash(int(w, &format!("/rtt_us/{of}")).map(latency));
+        let loss = or_dash(int(w, "/loss_ppm").map(ppm));
+        let answered = format!("{}/{}", text(w, "/received"), text(w, "/sent"));
+        vec![time(w, "/at"), rtt("min"), rtt("p50"), rtt("p95"), rtt("p99"), loss, answered]
+    });
+    table(&["until", "rtt min", "p50", "p95", "p99", "loss", "answered"], rows)
 }
 
 fn links_table(links: &[Value], output: Output) -> String {

@@ -9,7 +9,7 @@ use crate::{
 use clap::Args;
 use rhumb_model::Span;
 use rhumb_probe::{Counting, IpNet, ReflectorConfig, ReflectorCounts, reflect_with};
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Args)]
@@ -23,6 +23,9 @@ pub struct ReflectArgs {
     /// Network whose probes are answered, ADDRESS/BITS; may be given more than once
     #[arg(long, value_name = "NETWORK")]
     allow: Vec<IpNet>,
+    /// Without a key: address of a peer that may measure bandwidth to here; may be given more than once
+    #[arg(long = "peer", value_name = "ADDRESS")]
+    peers: Vec<IpAddr>,
     /// Packets per second answered to one source address
     #[arg(long, default_value_t = ReflectorConfig::default().packets_per_second)]
     rate: u32,
@@ -53,7 +56,7 @@ impl ReflectArgs {
         let shown = bar.clone();
         let watch = move |counts: ReflectorCounts| shown.set_message(words(&counts));
         let ready = |address| bar.suspend(|| say(&format!("reflecting on {address}")));
-        let counts = reflect_with(&self.listen, config, ready, watch, until).await;
+        let counts = reflect_with(&self.listen, config, self.peers, ready, watch, until).await;
         bar.finish_and_clear();
         let counts = counts.map_err(failed)?;
         if output.format() == Format::Table {

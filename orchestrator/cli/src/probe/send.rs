@@ -8,7 +8,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use rhumb_model::Span;
-use rhumb_probe::{Extensions, FarCount, SendConfig, SendSummary, WaySummary, send_watched};
+use rhumb_probe::{Extensions, FarCount, SendConfig, SendSummary, WaySummary, send, send_watched};
 use std::{path::PathBuf, time::Duration};
 
 #[derive(Debug, Args)]
@@ -81,7 +81,8 @@ impl SendArgs {
         let bar = progress(format!("probing {target}, {count} times"));
         let shown = bar.clone();
         let watch = move |so_far: &SendSummary| shown.set_message(glance(&target, count, so_far));
-        let found = send_watched(config, watch).await;
+        // nobody looks: the run need not stop to sum up
+        let found = if bar.is_hidden() { send(config).await } else { send_watched(config, watch).await };
         bar.finish_and_clear();
         let found = found.map_err(failed)?;
         output.show(&found, |_| table(&found))?;
@@ -126,6 +127,15 @@ fn table(found: &SendSummary) -> String {
         lines.push(way("there", &found.forward));
         lines.push(way("back ", &found.backward));
     }
+    if let Some(counts) = found.counts {
+        lines.push(format!(
+            "counted: {} sent here, {} received and {} answered there",
+            counts.sent, counts.received, counts.answered
+        ));
+    }
+    if let Some(clock) = found.clock_source {
+        lines.push(format!("far clock: {}", clock_source(clock.follows)));
+    }
     if found.refused + found.strays > 0 {
         lines.push(format!("{} answers with times that cannot be, {} strays", found.refused, found.strays));
     }
@@ -143,6 +153,18 @@ fn way(name: &str, way: &WaySummary) -> String {
         or_dash(way.ttl.map(|ttl| ttl.to_string())),
         or_dash(way.dscp.map(|dscp| dscp.to_string()))
     )
+}
+
+/// By the registry of RFC 8972, section 5.4.
+fn clock_source(code: u8) -> &'static str {
+    match code {
+        1 => "follows NTP",
+        2 => "follows PTP",
+        3 => "follows a carrier's timing (SSU/BITS)",
+        4 => "follows a satellite system",
+        5 => "follows nothing",
+        _ => "does not say what it follows",
+    }
 }
 
 fn time(us: Option<u64>) -> String {

@@ -91,6 +91,8 @@ impl FakeAgent {
             loss_backward_ppm: Some(0),
             jitter_us: Some(100),
             last_reply_age_us: Some(100_000),
+            rtt_p99_us: Some(11_500),
+            bandwidth: None,
         };
         let links = file.directed_links().into_iter().filter(|l| l.from == self.point).map(|l| figures(l.id));
         Report {
@@ -107,6 +109,8 @@ impl FakeAgent {
             assignments: self.assignments(),
             routes: self.routes(),
             links: links.collect(),
+            pairs: Vec::new(),
+            trains: Vec::new(),
             logs: Vec::new(),
             datasets: Vec::new(),
             unmanaged: 0,

@@ -1,9 +1,10 @@
 //! A store whose commits go wrong where a test says so.
 
-use rhumb_model::{OrderId, QuoteId};
+use jiff::Timestamp;
+use rhumb_model::{LinkId, OrderId, QuoteId};
 use rhumb_store::{
-    DecisionRecord, EventRecord, Holdings, IdempotencyRecord, Intent, NodeRecord, OrderFilter, OrderRecord, Outcome,
-    Page, Picture, PointRecord, QuoteRecord, SqliteStore, Store, StoreError, TokenRecord, UsageRecord,
+    DecisionRecord, EventRecord, Holdings, IdempotencyRecord, Intent, LinkWindow, NodeRecord, OrderFilter, OrderRecord,
+    Outcome, Page, Picture, PointRecord, QuoteRecord, SqliteStore, Store, StoreError, TokenRecord, UsageRecord,
     record::LogRecord,
 };
 use std::{
@@ -143,6 +144,7 @@ impl Store for FlakyStore {
         nodes() -> Vec<NodeRecord>;
         usage(id: OrderId) -> Vec<UsageRecord>;
         logs(id: OrderId, after: u64, limit: u32) -> Vec<LogRecord>;
+        link_windows(link: &LinkId, from: Timestamp, to: Timestamp) -> Vec<LinkWindow>;
         idempotency(tenant: &str, key: &str) -> Option<IdempotencyRecord>;
         token(hash: &[u8; 32]) -> Option<TokenRecord>;
         next_epoch() -> u64;

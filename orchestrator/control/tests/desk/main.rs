@@ -6,5 +6,6 @@ mod away;
 mod cases;
 mod faults;
 mod lost_answers;
+mod mesh;
 mod moments;
 mod world;

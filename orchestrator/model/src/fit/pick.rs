@@ -20,6 +20,11 @@ pub(super) fn whole(
 ) -> Option<Vec<(usize, u32)>> {
     let from = usable(a, model, groups);
     let free: Vec<&DeviceGroup> = from.iter().map(|i| &groups[*i]).collect();
+    if let [only] = &free[..] {
+        // most nodes are like this
+        let shared = bound(a.interconnect).is_none_or(|level| level(only).is_some());
+        return (shared && only.free >= count).then(|| vec![(from[0], count)]);
+    }
     let chosen = sets(a.interconnect, &free).iter().filter_map(|within| connect::best(&free, within, count)).max();
     // a need that names no link takes devices outside any island, which spoil none, where there are enough of them
     let outside = || (0..free.len()).filter(|i| free[*i].island.is_none()).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! Changes of the order's components and constraints.
 
 use super::{Found, Scope, Trial, flow, found, relative, threshold::nearest, whole};
-use crate::stand::list;
+use crate::{problem::Place, stand::list};
 use rhumb_federation::FreeNodes;
 use rhumb_model::{
     Bytes, Jurisdiction, ModelName, Order, fit,
@@ -9,15 +9,17 @@ use rhumb_model::{
     quantity::{Cores, Share},
     ratio::Ratio,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn changes(trial: &Trial, all: &mut Vec<Found>) {
-    for index in 0..trial.order().components.len() {
+    let bonds = trial.bonds();
+    for index in (0..trial.order().components.len()).filter(|index| !bonds.beside(*index)) {
         replicas(trial, index, all);
         need(trial, index, all);
         place(trial, index, all);
     }
-    for index in 0..trial.order().flows.len() {
+    let flows = &trial.order().flows;
+    for index in (0..flows.len()).filter(|index| !bonds.beside_flow(*index, flows[*index].demand.is_some())) {
         flow::changes(trial, index, all);
     }
     sites(trial, all);
@@ -63,10 +65,17 @@ fn replicas(trial: &Trial, index: usize, all: &mut Vec<Found>) {
     };
     let pointer = |end: &str| if range { format!("{at}/{end}") } else { at.clone() };
     let scope = Scope::Component(index);
-    // all sites together hold no more
-    let room: u64 = trial.base().parts[index].all_room();
-    let guess = (room < u64::from(min)).then_some(room);
-    if let Some((n, total)) = number(trial, scope, (min.into(), 1, 1), guess, fewer) {
+    // all sites together hold no more, and the largest alone needs no flows to others
+    let part = &trial.base().parts[index];
+    let mut here: BTreeMap<usize, u64> = BTreeMap::new();
+    part.open().for_each(|(s, n)| *here.entry(s.site).or_default() += u64::from(n));
+    let largest = here.into_values().max().unwrap_or(0);
+    let room = if part.one_site { largest } else { part.all_room() };
+    let this = Place::Part(index);
+    let own = trial.base().streams.iter().any(|s| s.from == this && s.to == this);
+    let from = u64::from(min).min(room.saturating_add(1));
+    let guess = Some(if own { largest } else { room }).filter(|n| *n < from);
+    if let Some((n, total)) = number(trial, scope, (from, 1, 1), guess, fewer) {
         all.push(found(relative(min.into(), n), pointer("min"), min, n, total));
     }
     if c.service.is_some() {
@@ -245,7 +254,7 @@ fn sites(trial: &Trial, all: &mut Vec<Found>) {
     if !c.sites.is_empty() {
         all.extend(one_site_more(trial));
     }
-    if let Some(most) = c.max_sites {
+    if let Some(most) = c.max_sites.filter(|_| !trial.bonds().any()) {
         let set = |order: &mut Order, n: u64| order.constraints.max_sites = Some(n as u32);
         // more than one site for each replica is never used
         let replicas: u64 = trial.base().parts.iter().map(|p| u64::from(p.most)).sum();
@@ -310,6 +319,7 @@ fn paths(trial: &Trial, all: &mut Vec<Found>) {
         all.extend(cheapest(added).or_else(any));
     }
     if c.encrypted
+        && !trial.bonds().beside_flows()
         && let Some(total) = trial.total(Scope::Flows, |o| o.constraints.encrypted = false)
     {
         all.push(found(whole(), "/constraints/encrypted".into(), true, false, total));

@@ -1,7 +1,7 @@
 //! Changes of the order's terms.
 
 use super::{Found, Scope, Trial, found, threshold, whole};
-use crate::sieve::Sieve;
+use crate::{problem::HOUR, sieve::Sieve};
 use jiff::Timestamp;
 use rhumb_model::{
     Amount, Order,
@@ -11,7 +11,8 @@ use rhumb_model::{
 
 pub(super) fn changes(trial: &Trial, all: &mut Vec<Found>) {
     let t = &trial.order().terms;
-    if let (Some(deadline), Some(to)) = (t.deadline, trial.deadline())
+    if !trial.bonds().beside_deadline()
+        && let (Some(deadline), Some(to)) = (t.deadline, trial.deadline())
         && let Some(total) = trial.total(Scope::Flows, |o| o.terms.deadline = Some(to))
     {
         let given = deadline.as_second().saturating_sub(trial.base().request.submit.as_second());
@@ -19,7 +20,8 @@ pub(super) fn changes(trial: &Trial, all: &mut Vec<Found>) {
         let share = Ratio::new(i128::from(more), i128::from(given.max(1)));
         all.push(found(share, "/terms/deadline".into(), deadline, to, total));
     }
-    if let (Some(budget), Some(to)) = (t.budget, trial.budget())
+    if !trial.bonds().beside_budget()
+        && let (Some(budget), Some(to)) = (t.budget, trial.budget())
         && let Some(total) = trial.total(Scope::Flows, |o| o.terms.budget = Some(to))
     {
         let had = budget.micros_in(trial.view().currency, &trial.view().rates).map_or(0, round_half_up);
@@ -34,8 +36,8 @@ const DAY: u64 = 24 * 60;
 
 /// The window closes later, as little as is enough; or there is none.
 fn window(trial: &Trial) -> Option<Found> {
-    let w = trial.order().terms.window.as_ref()?;
-    let from = format!("{} to {} {}", w.from, w.to, w.tz);
+    let w = trial.order().terms.window.as_ref().filter(|_| !trial.bonds().beside_window())?;
+    let shown_now = format!("{} to {} {}", w.from, w.to, w.tz);
     let (open, close) = (u64::from(w.from.minutes()), u64::from(w.to.minutes()));
     let length = (DAY + close - open - 1) % DAY + 1;
     let set = |order: &mut Order, minutes: u64| {
@@ -46,17 +48,22 @@ fn window(trial: &Trial) -> Option<Found> {
     };
     // a minute less than a whole day: an opening that never closes is none
     let enough = |minutes: u64| trial.fits(Scope::Flows, |o| set(o, minutes));
-    let wider = (length + 1 < DAY).then(|| threshold::nearest((length, DAY - 1), None, false, 1, enough)).flatten();
+    // no shorter than the work itself, but for the hour that a clock change may add
+    let work = trial.inquest.longest_work();
+    let minutes = |ns: Ratio| u64::try_from((ns / Ratio::from_integer(HOUR / 60)).ceil().to_integer()).ok();
+    let least = work.and_then(minutes);
+    let from = least.map_or(length, |least| length.max(least.saturating_sub(61))).min(DAY - 1);
+    let wider = (length + 1 < DAY).then(|| threshold::nearest((from, DAY - 1), least, false, 1, enough)).flatten();
     if let Some(minutes) = wider
         && let Some(total) = trial.total(Scope::Flows, |o| set(o, minutes))
     {
         let to = (open + minutes) % DAY;
         let shown = format!("{} to {:02}:{:02} {}", w.from, to / 60, to % 60, w.tz);
         let share = Ratio::new(i128::from(minutes - length), i128::from(length));
-        return Some(found(share, "/terms/window".into(), from, shown, total));
+        return Some(found(share, "/terms/window".into(), shown_now, shown, total));
     }
     let total = trial.total(Scope::Flows, |o| o.terms.window = None)?;
-    Some(found(whole(), "/terms/window".into(), from, "none", total))
+    Some(found(whole(), "/terms/window".into(), shown_now, "none", total))
 }
 
 fn amount(value: i64, currency: Currency) -> Option<Amount> {

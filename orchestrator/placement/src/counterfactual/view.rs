@@ -18,8 +18,13 @@ use rhumb_model::state::SiteState;
 use std::collections::BTreeMap;
 
 pub(super) fn changes(trial: &Trial, all: &mut Vec<Found>) {
-    node::changes(trial, all);
-    link::changes(trial, all);
+    let bonds = trial.bonds();
+    if !bonds.beside_rules() {
+        node::changes(trial, all);
+    }
+    if !bonds.beside_flows() {
+        link::changes(trial, all);
+    }
     all.extend(state(trial));
     all.extend(later::change(trial));
 }

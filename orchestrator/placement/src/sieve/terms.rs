@@ -21,6 +21,13 @@ impl Sieve<'_, '_> {
                 sites.iter_mut().zip(bills).for_each(|(keep, bill)| *keep &= affordable(bill));
             }
         }
+        if let Some(open) = longest_opening(problem) {
+            for (sites, part) in kept.iter_mut().zip(&problem.parts) {
+                let mut short = vec![false; sites.len()];
+                part.open().for_each(|(stand, _)| short[stand.site] |= part.hours_of(stand) <= open);
+                sites.iter_mut().zip(short).for_each(|(keep, short)| *keep &= short);
+            }
+        }
         if let (Some(deadline), None) = (problem.deadline, problem.late) {
             for (part, sites) in kept.iter_mut().enumerate() {
                 let timely = |finish: Option<Ratio>| finish.is_some_and(|f| f <= deadline);
@@ -68,8 +75,30 @@ impl Sieve<'_, '_> {
     }
 }
 
+/// Nanoseconds for which the order's window is open at the most, if it has one.
+pub(crate) fn longest_opening(problem: &Problem) -> Option<Ratio> {
+    problem.window.as_ref()?;
+    let window = problem.request.order.terms.window.as_ref()?;
+    let (from, to) = (i128::from(window.from.minutes()), i128::from(window.to.minutes()));
+    // a clock change can make an opening an hour longer
+    let open = ((to - from - 1).rem_euclid(24 * 60) + 1) * HOUR / 60 + HOUR;
+    Some(Ratio::from_integer(open))
+}
+
 /// By part, by site: no plan with the part there has a lower bill, in micro-units: compute alone, each replica rounded down.
 pub(crate) fn bills(problem: &Problem) -> Vec<Vec<Option<i128>>> {
+    let mut bills = replicas(problem);
+    let cheapest: Vec<i128> = bills.iter().map(|b| b.iter().flatten().min().copied().unwrap_or(0)).collect();
+    let times = |n: u32, each: i128| each.saturating_mul(i128::from(n));
+    let all = problem.parts.iter().zip(&cheapest).fold(0_i128, |sum, (p, c)| sum.saturating_add(times(p.fewest, *c)));
+    for (list, cheapest) in bills.iter_mut().zip(&cheapest) {
+        list.iter_mut().flatten().for_each(|own| *own = all.saturating_add(*own - cheapest));
+    }
+    bills
+}
+
+/// By part, by site: what a replica's compute costs at the least, in micro-units rounded down.
+pub(crate) fn replicas(problem: &Problem) -> Vec<Vec<Option<i128>>> {
     let of = |part: &Part| {
         let mut by_site: Vec<Option<i128>> = vec![None; problem.view.sites.len()];
         // nanoseconds at factor 1 that a run is paid for, by kind and tariff
@@ -88,12 +117,5 @@ pub(crate) fn bills(problem: &Problem) -> Vec<Vec<Option<i128>>> {
         }
         by_site
     };
-    let mut bills: Vec<Vec<Option<i128>>> = problem.parts.iter().map(of).collect();
-    let cheapest: Vec<i128> = bills.iter().map(|b| b.iter().flatten().min().copied().unwrap_or(0)).collect();
-    let times = |n: u32, each: i128| each.saturating_mul(i128::from(n));
-    let all = problem.parts.iter().zip(&cheapest).fold(0_i128, |sum, (p, c)| sum.saturating_add(times(p.fewest, *c)));
-    for (list, cheapest) in bills.iter_mut().zip(&cheapest) {
-        list.iter_mut().flatten().for_each(|own| *own = all.saturating_add(*own - cheapest));
-    }
-    bills
+    problem.parts.iter().map(of).collect()
 }

@@ -8,6 +8,7 @@ mod devices;
 mod examples;
 mod explained;
 mod federation;
+mod gangs;
 mod in_time;
 mod optimal;
 mod packing;

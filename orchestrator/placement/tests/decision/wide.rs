@@ -9,7 +9,7 @@ use rhumb_placement::{Policy, Request, audit, decide};
 use serde_json::{Value, json};
 
 /// The same total as the placer that tries everything, proved, and a plan that passes; or both have none.
-fn agree(file: &Value, order: &Value) -> Result<(), TestCaseError> {
+pub fn agree(file: &Value, order: &Value) -> Result<(), TestCaseError> {
     let view = View::from_file(&FederationFile::read(&file.to_string()).unwrap()).unwrap();
     let order = Order::read(&order.to_string()).unwrap();
     let policy = Policy { staging_max: Bandwidth::from_mbps(5), ..Policy::default() };

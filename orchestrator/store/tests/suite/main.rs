@@ -95,6 +95,7 @@ cases! {
         reports_must_be_newer,
         capacity_is_not_cut_below_what_is_reserved,
         logs_are_kept_once_and_bounded,
+        windows_of_links_are_kept_once_and_for_a_time,
         tokens_read_back;
     keys:
         a_key_has_one_first_answer,

@@ -1,6 +1,8 @@
 use crate::{bench::Bench, fixture::*};
 use rhumb_model::{Bandwidth, OrderId};
-use rhumb_store::{Conflict, Intent, PointRecord, Store as _, TokenKind, TokenRecord, record::LogRecord};
+use rhumb_store::{
+    Conflict, Intent, LinkWindow, PointRecord, Store as _, TokenKind, TokenRecord, WindowRtt, record::LogRecord,
+};
 use uuid::Uuid;
 
 pub async fn reports_must_be_newer(bench: &Bench) {
@@ -103,4 +105,30 @@ pub async fn tokens_read_back(bench: &Bench) {
     };
     done(store, Intent::PutToken(ended.clone())).await;
     assert_eq!(store.token(&[0; 32]).await.unwrap(), Some(ended));
+}
+
+pub async fn windows_of_links_are_kept_once_and_for_a_time(bench: &Bench) {
+    let store = &bench.store;
+    world(store, vec![]).await;
+    let us = rhumb_model::Latency::from_micros;
+    let window = |name: &str, second: i64, rtt: Option<u64>| LinkWindow {
+        link: link(name),
+        at: at(second),
+        length: rhumb_model::Span::from_micros(60_000_000),
+        sent: 300,
+        received: rtt.map_or(0, |_| 299),
+        rtt: rtt.map(|rtt| WindowRtt { min: us(rtt), p50: us(rtt + 1), p95: us(rtt + 2), p99: us(rtt + 3) }),
+        loss: rtt.map(|_| rhumb_model::Ppm::from_ppm(3_333)),
+    };
+    let kept = vec![window("ab", 60, Some(10)), window("ab", 120, None), window("ab", 180, Some(30))];
+    // one of a link that is configured no more is left out, and the others are kept all the same
+    let told = kept.iter().cloned().chain([window("gone", 60, Some(1)), window("ba", 60, Some(2))]).collect();
+    done(store, Intent::KeepWindows(told)).await;
+    done(store, Intent::KeepWindows(vec![window("ab", 60, Some(99))])).await;
+    assert_eq!(store.link_windows(&link("ab"), at(0), at(1_000)).await.unwrap(), kept);
+    assert_eq!(store.link_windows(&link("ab"), at(60), at(120)).await.unwrap(), kept[1..2]);
+    assert_eq!(store.link_windows(&link("gone"), at(0), at(1_000)).await.unwrap(), []);
+    done(store, Intent::ForgetWindows { before: at(120) }).await;
+    assert_eq!(store.link_windows(&link("ab"), at(0), at(1_000)).await.unwrap(), kept[1..]);
+    done(store, Intent::KeepWindows(Vec::new())).await;
 }

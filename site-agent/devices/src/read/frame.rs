@@ -74,12 +74,13 @@ fn cut(frame: Vec<Vec<Vec<String>>>, doubled: &[bool], tables: &mut Vec<Table>) 
 }
 
 /// Headings of more than one word.
-const PHRASES: [&str; 11] = [
+const PHRASES: [&str; 12] = [
     "Volatile Uncorr. ECC",
     "Compute M.",
     "MIG M.",
     "Process name",
     "Process Name",
+    "Process id in container",
     "Process id",
     "Process memory(MB)",
     "GPU Memory",

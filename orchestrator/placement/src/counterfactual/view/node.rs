@@ -142,12 +142,20 @@ fn devices(trial: &Trial, short: &[usize], reachable: &[Vec<bool>]) -> Option<Fo
         let component = trial.base().parts[*part].component;
         let Some(asked) = &component.need.accelerators else { continue };
         let Some(count) = asked.count.filter(|_| asked.mig.is_none()) else { continue };
+        let open: BTreeSet<(usize, Option<&ModelName>)> =
+            trial.base().parts[*part].open().map(|(stand, _)| (stand.site, stand.model)).collect();
         // sites that hold the same lack the same
         let mut known: BTreeMap<usize, Vec<Grown>> = BTreeMap::new();
         for index in (0..reachable.len()).filter(|index| reachable[*index]) {
             let here = known.entry(trial.inquest.alike().group[index]).or_insert_with(|| {
                 let site = &trial.view().sites[index];
-                models(component, site).flatten().filter_map(|m| grown(component, asked, count, m, site)).collect()
+                // where a replica fits, no node lacks any
+                let lacks = |m: &&ModelName| !open.contains(&(index, Some(*m)));
+                models(component, site)
+                    .flatten()
+                    .filter(lacks)
+                    .filter_map(|m| grown(component, asked, count, m, site))
+                    .collect()
             });
             ways.extend(here.iter().map(|g| Grown { site: index, ..g.clone() }));
         }
