@@ -51,3 +51,40 @@ fn six_legs_on_links_that_they_fill_are_proven_within_the_budget() {
     assert!(plan.proven_optimal && decision.stats.complete, "{:?}", decision.stats);
     assert_eq!(audit(plan, &request, &view, &policy), vec![]);
 }
+
+/// Two of each way carry one of the flows; a free one is too narrow for either.
+const PAIRS: &str = "
+currency: CNY
+sites:
+  - {name: b, prices: {cpu: 1 CNY}, nodes: [{cpu: 4}]}
+  - {name: d}
+transit: [{name: t}]
+links:
+  - {id: dt, from: d, to: t, capacity: 4Mbps, latency: 1ms}
+  - {id: dt2, from: d, to: t, capacity: 4Mbps, latency: 1ms, per_gb: 0.2 CNY}
+  - {id: tb, from: t, to: b, capacity: 4Mbps, latency: 1ms, per_gb: 0.3 CNY}
+  - {id: tb2, from: t, to: b, capacity: 4Mbps, latency: 1ms, per_gb: 0.7 CNY}
+  - {id: tb3, from: t, to: b, capacity: 4Mbps, latency: 1ms, per_gb: 0.7 CNY}
+  - {id: narrow, from: d, to: b, capacity: 2Mbps, latency: 1ms}
+datasets: [{name: x, size: 1GB, at: [d]}]
+";
+
+const INPUTS: &str = "
+name: inputs
+class: processing
+components: [{name: p, need: {cpu: 2}, work: {duration: 2h}}]
+flows:
+  - {from: dataset/x, to: p, volume: 2GB, rate: 3Mbps}
+  - {from: dataset/x, to: p, volume: 1GB, rate: 3Mbps}
+";
+
+#[test]
+fn a_link_too_narrow_for_a_leg_does_not_narrow_its_choice() {
+    let (view, order) = (view(PAIRS), order(INPUTS));
+    let policy = Policy::default();
+    let decision = decide(&view, &Request::new(&order, submit()), &policy);
+    let plan = decision.plan().unwrap();
+    // the larger flow takes the cheapest of each, at 0.3 for a gigabyte, and leaves 0.9 to the other
+    assert_eq!(plan.cost.transfer_micros, 1_500_000);
+    assert!(plan.proven_optimal);
+}

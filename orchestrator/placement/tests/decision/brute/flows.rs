@@ -140,7 +140,9 @@ impl Brute<'_> {
             return;
         }
         // a cheap plan that is found early leaves less to try
-        ways.iter_mut().for_each(|(_, list)| list.sort_by_key(|way| way.path_cost + way.transfer));
+        for (_, list) in &mut ways {
+            list.sort_by_key(|way| way.path_cost + way.transfer);
+        }
         let floors: Vec<Way> = ways.iter().map(|(_, list)| Way::floor(list)).collect();
         self.choose(placed, &ways, &floors, &mut Vec::new(), best);
     }
@@ -257,7 +259,7 @@ impl Brute<'_> {
         now: &mut Vec<&'w Way>,
         best: &mut Option<Best>,
     ) {
-        if !self.goes_on(placed, ways, floors, now, best) {
+        if !self.goes_on(placed, ways, floors, now, best.as_ref()) {
             return;
         }
         if now.len() == ways.len() {
@@ -280,7 +282,7 @@ impl Brute<'_> {
         ways: &[(Phase, Vec<Way>)],
         floors: &[Way],
         now: &[&Way],
-        best: &Option<Best>,
+        best: Option<&Best>,
     ) -> bool {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
@@ -293,7 +295,7 @@ impl Brute<'_> {
         let rest = &floors[now.len()..];
         let mut least = None;
         self.price(placed, ways, &now.iter().copied().chain(rest).collect::<Vec<_>>(), &mut least);
-        least.is_some_and(|least| best.as_ref().is_none_or(|best| least.total <= best.total))
+        least.is_some_and(|least| best.is_none_or(|best| least.total <= best.total))
     }
 }
 
