@@ -130,6 +130,9 @@ impl<'j, 's, 'a> Joint<'j, 's, 'a> {
             }
             return;
         }
+        if index > 0 && !self.may_go_on(&carried, best) {
+            return;
+        }
         let span = settling.problem.streams[settling.legs[index].stream].span;
         let options = self.options;
         for (pick, choice) in options[index].iter().enumerate() {
@@ -155,6 +158,24 @@ impl<'j, 's, 'a> Joint<'j, 's, 'a> {
             self.chosen.pop();
             self.load.remove(span, choice);
         }
+    }
+
+    /// Whether the legs that are left, each by itself, can take what the links still have without costing more than the best
+    /// plan.
+    fn may_go_on(&self, carried: &Carried, best: &Best) -> bool {
+        let index = self.chosen.len();
+        let (settling, options) = (self.settling, self.options);
+        let mut sum = *carried;
+        for (leg, options) in options.iter().enumerate().skip(index) {
+            let span = settling.problem.streams[settling.legs[leg].stream].span;
+            let mut fitting = options.iter().filter(|choice| self.load.fits(settling.problem, span, choice));
+            let Some(first) = fitting.next() else { return false };
+            let time = fitting.map(|choice| choice.time).fold(first.time, Ratio::min);
+            // the cheapest cost may be split differently between the two terms: their sum is what bounds
+            let Some(next) = sum.with(&Choice { time, ..first.clone() }, span) else { return true };
+            sum = next;
+        }
+        settling.compute.bound(settling.least, &sum).is_none_or(|bound| !best.beats(bound - SLACK))
     }
 
     /// Whether these choices can at best cost what the best plan does, and lose to it on a tie.

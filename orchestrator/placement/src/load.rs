@@ -39,6 +39,11 @@ impl Load {
         true
     }
 
+    /// Whether no link would be overfull.
+    pub fn fits(&self, problem: &Problem, span: Span, choice: &Choice) -> bool {
+        choice.loads().all(|(edge, kbps)| kbps <= self.left(problem, span, edge))
+    }
+
     /// What a link still has for a leg of this span.
     pub fn left(&self, problem: &Problem, span: Span, edge: u32) -> u64 {
         let phases: &[&BTreeMap<u32, u64>] = match span {

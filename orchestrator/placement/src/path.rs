@@ -233,7 +233,7 @@ impl Search<'_> {
 }
 
 /// Up to `most` loop-free paths by (cost, links), cheapest first, and whether these are all that cost at most `extra` more
-/// than the cheapest might. Opens at most `open` labels.
+/// than the cheapest. Opens at most `open` labels.
 pub(crate) fn alternatives(
     net: &Network,
     ask: &Ask,
@@ -254,16 +254,20 @@ pub(crate) fn alternatives(
         timed: bound.is_some(),
         most: i64::MAX,
     };
-    if let (Some(extra), Some((least, _))) = (extra, tree.cheapest(net, ask, start)) {
-        search.most = least.saturating_add(extra);
-    }
     search.push_any(start, NONE, NONE, limit, (0, 0, 0));
     let mut opened = 0;
-    while let Some(Reverse((.., index))) = search.heap.pop() {
+    while let Some(Reverse((estimate, .., index))) = search.heap.pop() {
+        if estimate > search.most {
+            break;
+        }
         let label = search.labels[index as usize];
         if tree.is_root(label.point) {
             if found.len() == most {
                 return (found, false);
+            }
+            // the tree may know of cheaper paths that do not carry the rate, so only the first path tells the least
+            if let (true, Some(extra)) = (found.is_empty(), extra) {
+                search.most = label.cost.saturating_add(extra);
             }
             found.push(Route {
                 edges: search.sequence(index),

@@ -128,8 +128,8 @@ const WEIGHT: u64 = 8;
 pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
+    best.spend(WEIGHT);
     if several::concerns(problem) {
-        best.spend(WEIGHT);
         return several::settle(problem, placed, &sites, &compute, best);
     }
     let Some(least) = compute.least() else { return };
@@ -260,7 +260,6 @@ impl Settling<'_, '_> {
         if best.beats(bound) || self.compute.too_late(&floors) {
             return false;
         }
-        best.spend(WEIGHT);
         // with a plan in hand no leg may cost more than its least by more than that plan is above the bound
         let extra = best.total().map(|total| i128::from(total) - bound + 1);
         let only = |phase: Span| self.legs.iter().filter(|leg| span(leg) == phase).count() == 1;

@@ -10,7 +10,7 @@ use rhumb_model::{
     ratio::Ratio,
     state::SiteState,
 };
-use std::collections::BTreeSet;
+use std::{cell::Cell, collections::BTreeSet};
 
 mod flows;
 mod price;
@@ -66,7 +66,13 @@ struct Brute<'a> {
     staging_max: u64,
     /// A site that must be used.
     must: Option<usize>,
+    /// Selections of legs, whole or begun, that may still be tried.
+    left: Cell<u64>,
 }
+
+/// More selections than were allowed.
+#[derive(Debug)]
+pub struct TooMany;
 
 /// The best plan with so many replicas that uses a site.
 pub fn best_using(
@@ -78,7 +84,8 @@ pub fn best_using(
     site: usize,
 ) -> Option<Best> {
     let submitted = R::new(submit.as_nanosecond(), 1000);
-    let brute = Brute { view, order, submit: submitted, at: submit, staging_max, must: Some(site) };
+    let left = Cell::new(u64::MAX);
+    let brute = Brute { view, order, submit: submitted, at: submit, staging_max, must: Some(site), left };
     let mut best = None;
     brute.components(n, &mut Vec::new(), &mut best);
     best
@@ -86,8 +93,20 @@ pub fn best_using(
 
 /// The best plan there is.
 pub fn best(view: &View, order: &Order, submit: Timestamp, staging_max: u64) -> Option<Best> {
-    let brute =
-        Brute { view, order, submit: R::new(submit.as_nanosecond(), 1000), at: submit, staging_max, must: None };
+    best_within(view, order, submit, staging_max, u64::MAX).unwrap()
+}
+
+/// The same, of instances in which it takes no more than so many selections of legs, whole or begun.
+pub fn best_within(
+    view: &View,
+    order: &Order,
+    submit: Timestamp,
+    staging_max: u64,
+    most: u64,
+) -> Result<Option<Best>, TooMany> {
+    let left = Cell::new(most);
+    let submitted = R::new(submit.as_nanosecond(), 1000);
+    let brute = Brute { view, order, submit: submitted, at: submit, staging_max, must: None, left };
     let ranges: Vec<(u32, u32)> = order
         .components
         .iter()
@@ -104,14 +123,15 @@ pub fn best(view: &View, order: &Order, submit: Timestamp, staging_max: u64) -> 
         })
         .collect();
     if ranges.iter().any(|(a, b)| a > b) {
-        return None;
+        return Ok(None);
     }
     let most: u32 = ranges.iter().map(|(a, b)| b - a).sum();
-    (0..=most).find_map(|extra| {
+    let best = (0..=most).find_map(|extra| {
         let mut best = None;
         counts(&ranges, extra, &mut Vec::new(), &mut |n| brute.components(n, &mut Vec::new(), &mut best));
         best
-    })
+    });
+    if brute.left.get() == 0 { Err(TooMany) } else { Ok(best) }
 }
 
 fn counts(ranges: &[(u32, u32)], extra: u32, now: &mut Vec<u32>, f: &mut dyn FnMut(&[u32])) {

@@ -8,6 +8,7 @@ mod devices;
 mod examples;
 mod explained;
 mod federation;
+mod full_links;
 mod gangs;
 mod in_time;
 mod optimal;

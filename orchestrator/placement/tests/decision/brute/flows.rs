@@ -139,7 +139,12 @@ impl Brute<'_> {
         if ways.iter().any(|(_, w)| w.is_empty()) {
             return;
         }
-        self.choose(placed, &ways, &mut Vec::new(), best);
+        // a cheap plan that is found early leaves less to try
+        for (_, list) in &mut ways {
+            list.sort_by_key(|way| way.path_cost + way.transfer);
+        }
+        let floors: Vec<Way> = ways.iter().map(|(_, list)| Way::floor(list)).collect();
+        self.choose(placed, &ways, &floors, &mut Vec::new(), best);
     }
 
     fn ways(&self, index: usize, from: &[NodeIndex], to: &[NodeIndex], share: R, access: u64) -> (Phase, Vec<Way>) {
@@ -250,18 +255,47 @@ impl Brute<'_> {
         &self,
         placed: &[Placed],
         ways: &'w [(Phase, Vec<Way>)],
+        floors: &[Way],
         now: &mut Vec<&'w Way>,
         best: &mut Option<Best>,
     ) {
+        if !self.goes_on(placed, ways, floors, now, best.as_ref()) {
+            return;
+        }
         if now.len() == ways.len() {
             self.price(placed, ways, now, best);
             return;
         }
         for way in &ways[now.len()].1 {
             now.push(way);
-            self.choose(placed, ways, now, best);
+            self.choose(placed, ways, floors, now, best);
             now.pop();
         }
+    }
+
+    /// Whether the legs chosen so far may be part of the best plan: no link gets emptier by further legs; and unless prices
+    /// change with the hour, a plan costs no less than with the least that each of them costs and takes. Without this a
+    /// few legs have millions of selections.
+    fn goes_on(
+        &self,
+        placed: &[Placed],
+        ways: &[(Phase, Vec<Way>)],
+        floors: &[Way],
+        now: &[&Way],
+        best: Option<&Best>,
+    ) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        if left == 0 || !self.carries(ways, now) {
+            return false;
+        }
+        if self.view.sites.iter().any(|s| !s.site.prices.windows.is_empty()) {
+            return true;
+        }
+        let rest = &floors[now.len()..];
+        let mut least = None;
+        self.price(placed, ways, &now.iter().copied().chain(rest).collect::<Vec<_>>(), &mut least);
+        least.is_some_and(|least| best.is_none_or(|best| least.total <= best.total))
     }
 }
 
@@ -280,6 +314,13 @@ struct Legal<'a> {
 }
 
 impl Way {
+    /// The least that any of them costs and takes.
+    fn floor(ways: &[Self]) -> Self {
+        let least = |of: fn(&Self) -> R| ways.iter().map(of).min().unwrap_or(int(0));
+        let (path_cost, transfer, time) = (least(|w| w.path_cost), least(|w| w.transfer), least(|w| w.time));
+        Self { path: vec![], kbps: 0, more: vec![], path_cost, transfer, time }
+    }
+
     /// A flow on these paths, its volume divided as the rates are.
     fn of(parts: Vec<(&Legal, u64)>, volume: Option<R>) -> Option<Self> {
         let all: u64 = parts.iter().map(|(_, kbps)| kbps).sum();

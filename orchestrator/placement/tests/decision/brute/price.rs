@@ -6,13 +6,8 @@ use rhumb_model::{LinkId, price, ratio::round_half_up};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Brute<'_> {
-    pub(super) fn price(
-        &self,
-        placed: &[Placed],
-        ways: &[(Phase, Vec<Way>)],
-        chosen: &[&Way],
-        best: &mut Option<Best>,
-    ) {
+    /// Whether no link is asked for more than it has.
+    pub(super) fn carries(&self, ways: &[(Phase, Vec<Way>)], chosen: &[&Way]) -> bool {
         for phase in [Phase::In, Phase::Run, Phase::Out] {
             let mut load: BTreeMap<&LinkId, u64> = BTreeMap::new();
             for ((p, _), way) in ways.iter().zip(chosen) {
@@ -24,9 +19,20 @@ impl Brute<'_> {
                 }
             }
             if load.iter().any(|(id, sum)| *sum > self.view.link(id).unwrap().free.kbps()) {
-                return;
+                return false;
             }
         }
+        true
+    }
+
+    /// Prices legs that the links carry.
+    pub(super) fn price(
+        &self,
+        placed: &[Placed],
+        ways: &[(Phase, Vec<Way>)],
+        chosen: &[&Way],
+        best: &mut Option<Best>,
+    ) {
         let longest = |phase: Phase| {
             ways.iter().zip(chosen).filter(|((p, _), _)| *p == phase).map(|(_, w)| w.time).max().unwrap_or(int(0))
         };
