@@ -1,4 +1,4 @@
-//! More is asked for than there is.
+//! More is asked for than there is, by all at once (F56).
 
 use serde_json::Value;
 use std::{
