@@ -170,12 +170,17 @@ impl<'j, 's, 'a> Joint<'j, 's, 'a> {
             let span = settling.problem.streams[settling.legs[leg].stream].span;
             let mut fitting = options.iter().filter(|choice| self.load.fits(settling.problem, span, choice));
             let Some(first) = fitting.next() else { return false };
+            if best.solution.is_none() {
+                continue;
+            }
             let time = fitting.map(|choice| choice.time).fold(first.time, Ratio::min);
             // the cheapest cost may be split differently between the two terms: their sum is what bounds
             let Some(next) = sum.with(&Choice { time, ..first.clone() }, span) else { return true };
             sum = next;
         }
-        settling.compute.bound(settling.least, &sum).is_none_or(|bound| !best.beats(bound - SLACK))
+        // without a plan nothing costs too much
+        best.solution.is_none()
+            || settling.compute.bound(settling.least, &sum).is_none_or(|bound| !best.beats(bound - SLACK))
     }
 
     /// Whether these choices can at best cost what the best plan does, and lose to it on a tie.
