@@ -16,7 +16,7 @@ const NODES: u64 = 5_000;
 
 /// Sites that no fact shuts out of a refused order, for each of which a search is worth its time. Of any further ones the
 /// order's own first reason is given: it is true of them all.
-const SEARCHED: usize = 3;
+const SEARCHED: usize = 8;
 
 pub(crate) fn verdicts(inquest: &Inquest, decision: &Decision) -> Vec<Verdict> {
     match &decision.outcome {
