@@ -194,3 +194,15 @@ test("the first tab stop skips to the content", async ({ watched: page, server, 
   await expect(page.locator("main")).toBeFocused();
   await expect(page).toHaveURL(/#\/sites$/);
 });
+
+test("a link shows its round trips over time and how far to look back is chosen", async ({ watched: page, server, mock }) => {
+  await page.goto(`${server.url}/#token=${server.token}`);
+  await expect(page.getByTestId("line")).toHaveClass(/is-live/);
+  await page.goto(`${server.url}/#/links/xa-bj`);
+  const history = page.getByTestId("history");
+  await expect(history.locator("canvas")).toHaveCount(2);
+  await history.getByRole("button", { name: "24 h" }).click();
+  await expect(history.getByRole("button", { name: "24 h" })).toHaveAttribute("aria-pressed", "true");
+  await expect(history.locator("canvas")).toHaveCount(2);
+  expect(mock.asked.filter((line) => line === "GET /v1/links/xa-bj/history").length).toBeGreaterThan(1);
+});
