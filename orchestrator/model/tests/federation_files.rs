@@ -104,8 +104,9 @@ fn each_mistake_is_named_with_its_place_and_remedy() {
 /// F55: a topology beyond the limits is refused before anything is computed on it, with what is too many and the remedy.
 #[test]
 fn a_topology_that_is_too_large_is_refused_by_its_size() {
-    let sites: String = (0..10_001).map(|n| format!("  - {{name: s{n}, prices: {{}}}}\n")).collect();
-    let error = FederationFile::read(&format!("currency: CNY\ndevices: {{}}\nsites:\n{sites}")).unwrap_err();
+    let sites: Vec<_> = (0..10_001).map(|n| format!("  - {{name: s{n}, prices: {{}}}}\n")).collect();
+    let text = format!("currency: CNY\ndevices: {{}}\nsites:\n{}", sites.concat());
+    let error = FederationFile::read(&text).unwrap_err();
     let said = error.problems.iter().find(|p| p.pointer == "/sites").map(|p| p.reason.as_str());
     assert_eq!(said, Some("10001 entries are too many: use at most 10000"), "{error}");
     let error = FederationFile::read(&" ".repeat(rhumb_model::document::MAX_LARGE_BYTES + 1)).unwrap_err();
