@@ -73,11 +73,6 @@ impl Reflector {
         self.address
     }
 
-    /// Hears packet trains of these addresses from now on, and of no others.
-    pub fn know(&self, peers: impl IntoIterator<Item = IpAddr>) {
-        self.trains.know(peers);
-    }
-
     /// Nanoseconds since a moment on the clock of `trains`.
     pub fn since_ns(&self, at_ns: u64) -> u64 {
         self.clock.monotonic_ns().saturating_sub(at_ns)

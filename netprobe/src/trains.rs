@@ -21,11 +21,6 @@ impl Trains {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).authenticate(key);
     }
 
-    /// Knows these addresses from now on, and no others.
-    pub(crate) fn know(&self, peers: impl IntoIterator<Item = IpAddr>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).know(peers);
-    }
-
     /// What came over each link.
     pub(crate) fn counts(&self) -> Vec<TrainCount> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).counts().copied().collect()

@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::future::join_all;
 use rhumb_model::{LinkId, PointName};
-use rhumb_probe::{Key, Prober, Reflector, Target};
+use rhumb_probe::{Key, Mode, Prober, Reflector, Target};
 use rhumb_wire::{BandwidthFigures, Desired, LinkFigures, PairFigures, PairTarget, ProbeTarget};
 use std::{
     collections::BTreeMap,
@@ -28,8 +28,9 @@ pub(crate) struct Roster {
     /// Where the far ends of links were found.
     addresses: BTreeMap<LinkId, SocketAddr>,
     looked: Option<Instant>,
-    /// The key in use, as it was told.
+    /// The key that was told last, and what packets are authenticated by since.
     key_base64: Option<String>,
+    mode: Mode,
 }
 
 impl Roster {
@@ -39,6 +40,7 @@ impl Roster {
             if let Some(key) = key(told) {
                 reflector.authenticate(&key);
                 prober.authenticate(&key);
+                self.mode = Mode::Authenticated(key);
             } else {
                 tracing::error!("the key of probes is not base64 of 16 octets or more: it is not used");
             }
@@ -67,8 +69,6 @@ impl Roster {
             let interval = Duration::from_millis(pair.interval_ms).max(LEAST_INTERVAL);
             found.push(Target { interval, ..Target::new(format!("{PAIR}{}", pair.to), addr) });
         }
-        // who is measured from here may measure back
-        reflector.know(found.iter().map(|target| target.addr.ip()));
         prober.set_targets(found);
         (self.targets, self.pairs) = (targets.clone(), pairs.clone());
         self.looked = Some(Instant::now());
@@ -76,6 +76,11 @@ impl Roster {
 }
 
 impl Roster {
+    /// What packets are authenticated by.
+    pub(crate) fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
     /// Where the far end of a link was found.
     pub(crate) fn address(&self, link: &LinkId) -> Option<SocketAddr> {
         self.addresses.get(link).copied()
@@ -101,7 +106,7 @@ pub(crate) fn pairs(prober: &Prober) -> Vec<PairFigures> {
 }
 
 /// What packets are authenticated by. `None`: not base64, or too short.
-pub(crate) fn key(told: &str) -> Option<Key> {
+fn key(told: &str) -> Option<Key> {
     Key::new(&STANDARD.decode(told).ok()?).ok()
 }
 

@@ -248,7 +248,7 @@ impl Driver {
         let agent = self.agent.insert(agent.await.map_err(|_| AgentError::Panic)?);
         if let Some(desired) = agent.desired().cloned() {
             self.roster.follow(&self.prober, &self.reflector, &desired).await;
-            self.trains.follow(&desired, |link| self.roster.address(link));
+            self.trains.follow(&desired, self.roster.mode(), |link| self.roster.address(link));
         }
         Ok(())
     }

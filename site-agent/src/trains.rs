@@ -1,6 +1,5 @@
 //! Measures the bandwidth of this point's links by packet trains, one link at a time, within budgets that outlive the agent.
 
-use crate::probe::key;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rhumb_model::{BandwidthMethod, Confidence, LinkId};
 use rhumb_probe::{
@@ -59,9 +58,9 @@ impl Trains {
     }
 
     /// Follows the desired state. What was found of a link that stays is kept.
-    pub(crate) fn follow(&self, desired: &Desired, address: impl Fn(&LinkId) -> Option<SocketAddr>) {
+    pub(crate) fn follow(&self, desired: &Desired, mode: &Mode, address: impl Fn(&LinkId) -> Option<SocketAddr>) {
         let mut shared = lock(&self.shared);
-        shared.mode = desired.probe_key_base64.as_deref().and_then(key).map_or(Mode::Open, Mode::Authenticated);
+        shared.mode.clone_from(mode);
         let mut before = std::mem::take(&mut shared.lanes);
         for target in &desired.probes {
             let (Some(order), Some(address)) = (target.trains, address(&target.link)) else { continue };

@@ -210,11 +210,6 @@ impl TrainReceiver {
         self.mode = Mode::Authenticated(key);
     }
 
-    /// Knows these addresses from now on, and no others.
-    pub fn know(&mut self, known: impl IntoIterator<Item = IpAddr>) {
-        self.known = known.into_iter().collect();
-    }
-
     /// What came over each link.
     pub fn counts(&self) -> impl Iterator<Item = &TrainCount> {
         self.counts.values()

@@ -105,8 +105,8 @@ impl<S: Store> Desk<S> {
         let epoch = store.next_epoch().await?;
         configure(&store, &base).await?;
         let figures = FigureBook::new(config.times.stale_after);
-        let hub = Hub::new(epoch, figures, points(&base, &config, Stamp { epoch, generation: 1 }));
-        hub.lock().probe_key_base64 = Some(secret.probe_base64());
+        let points = points(&base, &config, Stamp { epoch, generation: 1 });
+        let hub = Hub::new(epoch, figures, secret.probe_base64(), points);
         let (mail, inbox) = mpsc::channel(1_024);
         let turns = Arc::new(Semaphore::new(config.limits.decisions.max(1)));
         let inner = Arc::new(Inner {

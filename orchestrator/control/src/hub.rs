@@ -47,7 +47,7 @@ pub struct State {
     pub minutes: Minutes,
     pub shares: BTreeMap<OrderId, BTreeMap<PointName, PointShare>>,
     /// By which agents know each other's probes.
-    pub probe_key_base64: Option<String>,
+    pub probe_key_base64: String,
     /// The last stamp given out.
     pub stamp: Stamp,
 }
@@ -94,7 +94,12 @@ pub struct LastReport {
 }
 
 impl Hub {
-    pub fn new(epoch: u64, figures: FigureBook, points: impl IntoIterator<Item = (PointName, Point)>) -> Self {
+    pub fn new(
+        epoch: u64,
+        figures: FigureBook,
+        probe_key_base64: String,
+        points: impl IntoIterator<Item = (PointName, Point)>,
+    ) -> Self {
         let state = State {
             points: points.into_iter().collect(),
             figures,
@@ -103,7 +108,7 @@ impl Hub {
             bandwidths: BandwidthBook::default(),
             minutes: Minutes::default(),
             shares: BTreeMap::new(),
-            probe_key_base64: None,
+            probe_key_base64,
             stamp: Stamp { epoch, generation: 1 },
         };
         Self {
@@ -199,7 +204,7 @@ impl State {
             pairs: point.pairs.clone(),
             links: point.links.clone(),
             peers: point.peers.clone(),
-            probe_key_base64: self.probe_key_base64.clone(),
+            probe_key_base64: Some(self.probe_key_base64.clone()),
         })
     }
 
