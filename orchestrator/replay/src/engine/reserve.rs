@@ -6,6 +6,7 @@
 
 use super::{Engine, ReplayError};
 use crate::{job::Part, policy::Reserve, time::Micros};
+use rhumb_model::quantity::Share;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// By job: the sites, and what is kept there.
@@ -17,7 +18,7 @@ struct Kept {
     part: Part,
     sites: Vec<usize>,
     hosts: Vec<usize>,
-    /// When there should be enough, as far as is known.
+    /// When there should be enough, as far as is known; for what nodes may be lent until then.
     at: Micros,
 }
 
@@ -29,7 +30,9 @@ impl Engine<'_> {
         let jobs: Vec<usize> = self.reservations.0.keys().copied().collect();
         for job in jobs {
             self.keep_more(job);
-            self.expect_anew(job);
+            if rules.backfill > Share::ZERO {
+                self.expect_anew(job);
+            }
             let Some(kept) = self.reservations.0.get(&job) else { continue };
             if self.kept_replicas(kept) < kept.part.replicas {
                 continue;
@@ -61,8 +64,8 @@ impl Engine<'_> {
         });
         while self.reservations.0.len() < rules.most as usize {
             let Some((job, part)) = self.most_worth_it(rules) else { break };
-            let Some((sites, at)) = self.sites_for(job, part) else { break };
-            self.reservations.0.insert(job, Kept { part, sites, hosts: Vec::new(), at });
+            let Some(sites) = self.sites_for(job, part) else { break };
+            self.reservations.0.insert(job, Kept { part, sites, hosts: Vec::new(), at: self.now });
         }
     }
 
@@ -92,26 +95,20 @@ impl Engine<'_> {
     }
 
     /// Where there should be room for the part the soonest: one site, or as many as the job may use.
-    fn sites_for(&self, job: usize, part: Part) -> Option<(Vec<usize>, Micros)> {
+    fn sites_for(&self, job: usize, part: Part) -> Option<Vec<usize>> {
         let class = &self.classes[self.setup.workload.jobs[job].class];
         let until = self.expected_free();
         // by site: until when it takes for one replica after the other
         let mut sites: Vec<(usize, Vec<Micros>)> = Vec::new();
         for site in self.world.allowed(class).filter(|s| self.world.is_up(*s)) {
             let free = self.world.host_numbers(site).filter(|h| self.world.hosts[*h].kept.is_none());
-            let each = free.flat_map(|h| {
-                let room = self.world.hosts[h].size / part.devices.max(1);
-                std::iter::repeat_n(until[h], room as usize)
-            });
-            let mut each: Vec<Micros> = each.collect();
-            each.sort_unstable();
-            sites.push((site, each));
+            sites.push((site, self.each(free, part, &until)));
         }
         let gang = part.replicas as usize;
         let alone =
             sites.iter().filter(|(_, each)| each.len() >= gang).min_by_key(|(site, each)| (each[gang - 1], *site));
-        if let Some((site, each)) = alone {
-            return Some((vec![*site], each[gang - 1]));
+        if let Some((site, _)) = alone {
+            return Some(vec![*site]);
         }
         let mut instants: Vec<Micros> = sites.iter().flat_map(|(_, each)| each.iter().copied()).collect();
         instants.sort_unstable();
@@ -121,7 +118,7 @@ impl Engine<'_> {
                 sites.iter().map(|(site, each)| (Reverse(each.partition_point(|e| *e <= at)), *site)).collect();
             rooms.sort_unstable();
             rooms.truncate(class.max_sites as usize);
-            (rooms.iter().map(|r| r.0.0).sum::<usize>() >= gang).then(|| (rooms.into_iter().map(|r| r.1).collect(), at))
+            (rooms.iter().map(|r| r.0.0).sum::<usize>() >= gang).then(|| rooms.into_iter().map(|r| r.1).collect())
         })
     }
 
@@ -132,14 +129,19 @@ impl Engine<'_> {
         let part = kept.part;
         let hosts = kept.sites.iter().flat_map(|site| self.world.host_numbers(*site));
         let mine = hosts.filter(|h| self.world.hosts[*h].kept.is_none_or(|owner| owner == job));
-        let each =
-            mine.flat_map(|h| std::iter::repeat_n(until[h], (self.world.hosts[h].size / part.devices.max(1)) as usize));
-        let mut each: Vec<Micros> = each.collect();
-        each.sort_unstable();
+        let each = self.each(mine, part, &until);
         let at = each.get(part.replicas as usize - 1).copied().unwrap_or(self.now);
         if let Some(kept) = self.reservations.0.get_mut(&job) {
             kept.at = at;
         }
+    }
+
+    /// Until when it takes for one replica after the other to have room on the hosts, each free from `until` on.
+    fn each(&self, hosts: impl Iterator<Item = usize>, part: Part, until: &[Micros]) -> Vec<Micros> {
+        let room = |h: usize| (self.world.hosts[h].size / part.devices.max(1)) as usize;
+        let mut each: Vec<Micros> = hosts.flat_map(|h| std::iter::repeat_n(until[h], room(h))).collect();
+        each.sort_unstable();
+        each
     }
 
     /// By host: when nothing of what runs there should be left.
