@@ -4,11 +4,12 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rhumb_probe_session::{
-    Arrival, BandwidthEstimate, BandwidthMethod, BandwidthRun, Confidence, Ended, Mode, Next, RunConfig,
-    TRAIN_HEADER_BYTES, TrainHeader, TrainKind, arrivals,
+    Arrival, BandwidthMethod, BandwidthRun, Confidence, Ended, Mode, Next, RunConfig, TRAIN_HEADER_BYTES, TrainHeader,
+    TrainKind, arrivals,
 };
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -98,14 +99,6 @@ pub async fn measure(target: SocketAddr, config: BandwidthConfig) -> Result<Band
     }
 }
 
-impl BandwidthSummary {
-    /// As a figure among others.
-    pub fn estimate(&self) -> Option<BandwidthEstimate> {
-        let (method, confidence) = (self.method, self.confidence);
-        self.rate_kbps.map(|rate_kbps| BandwidthEstimate { rate_kbps, method, confidence })
-    }
-}
-
 struct Run {
     socket: UdpSocket,
     mode: Mode,
@@ -180,7 +173,7 @@ impl Run {
             }
             match self.socket.send(packet) {
                 // a closed port's refusal of an earlier packet, or a full queue of the host: lost as by the network
-                Err(error) if matches!(error.raw_os_error(), Some(ENOBUFS)) => {}
+                Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {}
                 Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock) => {}
                 sent => sent.map(drop)?,
             }
@@ -237,6 +230,3 @@ impl Run {
         Ok(None)
     }
 }
-
-/// Linux: no buffer space, which a device's full queue may say.
-const ENOBUFS: i32 = 105;
