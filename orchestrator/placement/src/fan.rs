@@ -31,10 +31,12 @@ impl Key {
     }
 }
 
+type Kept = RefCell<HashMap<Key, Option<Rc<Choice>>>>;
+
 #[derive(Debug, Default)]
 pub(crate) struct Fans {
-    floors: RefCell<HashMap<Key, Option<Rc<Choice>>>>,
-    at_best: RefCell<HashMap<Key, Option<Rc<Choice>>>>,
+    floors: Kept,
+    at_best: Kept,
     fans: RefCell<HashMap<(Key, Matter), Fan>>,
 }
 
@@ -47,23 +49,21 @@ pub(crate) struct Fan {
 
 /// The cheapest choice, in the least time that any takes. `None`: there is no way.
 pub(crate) fn floor(problem: &Problem, leg: &Leg) -> Option<Rc<Choice>> {
-    let key = Key::of(leg);
-    if let Some(known) = problem.fans.floors.borrow().get(&key) {
-        return known.clone();
-    }
-    let floor = option::cheapest(problem, leg).map(Rc::new);
-    problem.fans.floors.borrow_mut().insert(key, floor.clone());
-    floor
+    known(&problem.fans.floors, leg, || option::cheapest(problem, leg))
 }
 
 /// The cheapest path within the leg's bound, whatever it carries.
 pub(crate) fn at_best(problem: &Problem, leg: &Leg) -> Option<Rc<Choice>> {
+    known(&problem.fans.at_best, leg, || option::at_best(problem, leg))
+}
+
+fn known(kept: &Kept, leg: &Leg, find: impl FnOnce() -> Option<Choice>) -> Option<Rc<Choice>> {
     let key = Key::of(leg);
-    if let Some(known) = problem.fans.at_best.borrow().get(&key) {
+    if let Some(known) = kept.borrow().get(&key) {
         return known.clone();
     }
-    let found = option::at_best(problem, leg).map(Rc::new);
-    problem.fans.at_best.borrow_mut().insert(key, found.clone());
+    let found = find().map(Rc::new);
+    kept.borrow_mut().insert(key, found.clone());
     found
 }
 

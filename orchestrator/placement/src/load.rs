@@ -18,25 +18,15 @@ pub(crate) struct Load {
 impl Load {
     /// `false`: some link would be overfull; nothing is added then.
     pub fn add(&mut self, problem: &Problem, span: Span, choice: &Choice) -> bool {
-        let free = |edge: u32| problem.net.edges[edge as usize].free;
-        // what runs is still held while the results are moved out
-        let phases: Vec<&mut BTreeMap<u32, u64>> = match span {
-            Span::Inbound => vec![&mut self.inbound],
-            Span::Run => vec![&mut self.run, &mut self.outbound],
-            Span::Outbound => vec![&mut self.outbound],
-        };
-        let fits = |phase: &BTreeMap<u32, u64>| {
-            choice
-                .loads()
-                .all(|(e, kbps)| phase.get(&e).copied().unwrap_or(0).checked_add(kbps).is_some_and(|k| k <= free(e)))
-        };
-        if !phases.iter().all(|p| fits(p)) {
-            return false;
+        let fits = self.fits(problem, span, choice);
+        if fits {
+            self.each(span, |phase| choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) += kbps));
         }
-        for phase in phases {
-            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) += kbps);
-        }
-        true
+        fits
+    }
+
+    pub fn remove(&mut self, span: Span, choice: &Choice) {
+        self.each(span, |phase| choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) -= kbps));
     }
 
     /// Whether no link would be overfull.
@@ -55,14 +45,15 @@ impl Load {
         problem.net.edges[edge as usize].free.saturating_sub(most)
     }
 
-    pub fn remove(&mut self, span: Span, choice: &Choice) {
-        let phases: Vec<&mut BTreeMap<u32, u64>> = match span {
-            Span::Inbound => vec![&mut self.inbound],
-            Span::Run => vec![&mut self.run, &mut self.outbound],
-            Span::Outbound => vec![&mut self.outbound],
-        };
-        for phase in phases {
-            choice.loads().for_each(|(e, kbps)| *phase.entry(e).or_insert(0) -= kbps);
+    /// Of the phases in which a leg of this span holds its links; what runs is still held while the results are moved out.
+    fn each(&mut self, span: Span, change: impl Fn(&mut BTreeMap<u32, u64>)) {
+        match span {
+            Span::Inbound => change(&mut self.inbound),
+            Span::Run => {
+                change(&mut self.run);
+                change(&mut self.outbound);
+            }
+            Span::Outbound => change(&mut self.outbound),
         }
     }
 }

@@ -3,8 +3,9 @@
 use crate::{
     field::{self, GRAINS, NEVER},
     index::PRICE_FINE,
-    problem::{HOUR, Problem},
+    problem::Problem,
     stand::Stand,
+    starts::shifted_hours,
 };
 use std::cell::OnceCell;
 
@@ -86,7 +87,8 @@ impl<'p, 'a> Pricing<'p, 'a> {
             }
             let paid = start.paid.get_or_init(|| {
                 let hours = self.problem.parts[part].kinds()[usize::from(stand.kind)].hours.to_integer();
-                self.problem.starts().within(self.problem.meter(stand.site), hours, start.span).and_then(paid)
+                let span = self.problem.starts().within(self.problem.meter(stand.site), hours, start.span);
+                span.and_then(|span| shifted_hours(span, SHIFT))
             });
             if let Some(paid) = paid {
                 let cost = cost(*paid).saturating_add(time).min(NEVER);
@@ -101,12 +103,12 @@ impl<'p, 'a> Pricing<'p, 'a> {
         let hours = problem.parts[part].kinds()[usize::from(stand.kind)].hours.to_integer();
         let starts = problem.starts();
         let Some(spans) = starts.spans().filter(|_| self.bearing == Some(part)) else {
-            let least = paid(problem.least_whole(stand.site, hours)?)?;
+            let least = shifted_hours(problem.least_whole(stand.site, hours)?, SHIFT)?;
             let only = Start { span: (0, 0), paid: OnceCell::from(Some(least)), time: 0, latest: i128::MAX };
             return Some(Entry { starts: vec![only], least });
         };
         let (lowest, _, scale) = problem.meter(stand.site).swing();
-        let least = paid((hours.checked_mul(lowest)?, scale))?;
+        let least = shifted_hours((hours.checked_mul(lowest)?, scale), SHIFT)?;
         let length = hours.max(self.longest);
         let start = |span: &(i128, i128)| {
             let time = starts.time(span.0, length);
@@ -114,9 +116,4 @@ impl<'p, 'a> Pricing<'p, 'a> {
         };
         Some(Entry { starts: spans.iter().map(start).collect(), least })
     }
-}
-
-/// Hours of an integral in parts of a nanosecond, shifted up.
-fn paid((integral, scale): (i128, i128)) -> Option<u64> {
-    u64::try_from(integral.max(0).checked_mul(1 << SHIFT)? / (scale * HOUR)).ok()
 }

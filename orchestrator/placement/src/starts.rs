@@ -74,8 +74,7 @@ impl Starts {
     }
 
     fn paid_within(&self, meter: Meter, length: i128, span: &(i128, i128)) -> Option<u64> {
-        let (sum, scale) = self.within(meter, length, *span)?;
-        u64::try_from(sum.max(0).checked_mul(1 << SHIFT)? / (scale * HOUR)).ok()
+        shifted_hours(self.within(meter, length, *span)?, SHIFT)
     }
 
     /// Micro-units, rounded down: what compute and the instant of the start cost together at the least, where nothing is
@@ -141,6 +140,11 @@ impl Starts {
         }
         meter.least_from(from, to, length)
     }
+}
+
+/// Hours of an integral in parts of a nanosecond, shifted up by so many bits.
+pub(crate) fn shifted_hours((integral, scale): (i128, i128), shift: u32) -> Option<u64> {
+    u64::try_from(integral.max(0).checked_mul(1 << shift)? / (scale * HOUR)).ok()
 }
 
 /// Start is the longest inbound staging: one of the times that some leg into a component can take.
