@@ -7,25 +7,25 @@ use std::{fs, sync::OnceLock};
 /// and nobody can set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct BootTime(pub(crate) u64);
+pub struct BootTime(pub(crate) u64);
 
 impl BootTime {
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         Self(now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000)
     }
 
-    pub(crate) fn since(self, earlier: Self) -> u64 {
+    pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    pub(crate) fn plus_ms(self, ms: u64) -> Self {
+    pub fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms.saturating_mul(1_000)))
     }
 }
 
 /// What the kernel calls this start of the host; process numbers and boot times of another one mean nothing.
-pub(crate) fn boot_id() -> &'static str {
+pub fn boot_id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| {
         fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| "unknown".into(), |id| id.trim().into())
@@ -33,6 +33,6 @@ pub(crate) fn boot_id() -> &'static str {
 }
 
 /// Wall clock in microseconds since 1970; informative only.
-pub(crate) fn wall_us() -> i64 {
+pub fn wall_us() -> i64 {
     jiff::Timestamp::now().as_microsecond()
 }

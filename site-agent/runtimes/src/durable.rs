@@ -9,7 +9,7 @@ use std::{
 
 /// Whether a file must survive the loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub enum Keep {
     /// Synced before it takes its name.
     Safe,
     /// Losing the newest version does no harm.
@@ -17,7 +17,7 @@ pub(crate) enum Keep {
 }
 
 /// Replaces `path` in one step.
-pub(crate) fn write(path: &Path, bytes: &[u8], keep: Keep) -> io::Result<()> {
+pub fn write(path: &Path, bytes: &[u8], keep: Keep) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
     let mut file = File::create(&draft)?;
@@ -33,16 +33,25 @@ pub(crate) fn write(path: &Path, bytes: &[u8], keep: Keep) -> io::Result<()> {
 }
 
 /// Makes the names in `folder` durable.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T, keep: Keep) -> io::Result<()> {
+/// Makes `path` and what is missing above it; its own name is durable then.
+pub fn make_folder(path: &Path) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(path)?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+pub fn write_json<T: Serialize>(path: &Path, value: &T, keep: Keep) -> io::Result<()> {
     write(path, &serde_json::to_vec(value)?, keep)
 }
 
 /// `None`: there is no such file. A file that does not read as a `T` is an error.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -51,7 +60,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T
 }
 
 /// Like `fs::remove_dir_all`, and well if there is none.
-pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+pub fn remove_folder(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

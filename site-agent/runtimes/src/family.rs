@@ -1,12 +1,15 @@
 //! The processes of a run, all of them: found through `/proc`, killed, and counted until none is left.
 
+use crate::folder::{KEY_VARIABLE, ROOT_VARIABLE, RUN_VARIABLE};
 use rustix::{
     io::Errno,
     process::{self, Pid, PidfdFlags, Signal, WaitOptions},
 };
 use std::{
     collections::BTreeSet,
-    fs, thread,
+    fs,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 use uuid::Uuid;
@@ -28,7 +31,7 @@ struct Stat {
 
 /// Kills everything below the calling process, which must be the reaper of its descendants, and reaps it. Returns once none is
 /// left, however long that takes: a process in the kernel's hands cannot be killed, and the run has not ended before it is.
-pub(super) fn end_descendants(group: Option<Pid>) {
+pub(crate) fn end_descendants(group: Option<Pid>) {
     if let Some(group) = group {
         // its first process is not reaped yet, so the number is still this group's
         let _ = process::kill_process_group(group, Signal::KILL);
@@ -56,7 +59,7 @@ fn reap_all() -> bool {
 }
 
 /// Reaps descendants that ended and were left behind, but not `main`.
-pub(super) fn reap_orphans(main: Pid) {
+pub(crate) fn reap_orphans(main: Pid) {
     let own = process::getpid().as_raw_nonzero().get();
     for stat in all() {
         if stat.dead && stat.parent == own && stat.pid != main.as_raw_nonzero().get() {
@@ -67,15 +70,15 @@ pub(super) fn reap_orphans(main: Pid) {
 
 /// What is known of a run whose supervisor died.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Traces {
-    pub(super) run: Uuid,
+pub(crate) struct Traces {
+    pub(crate) run: Uuid,
     /// Session of the supervisor and group of the command.
-    pub(super) session: i32,
-    pub(super) group: Option<i32>,
+    pub(crate) session: i32,
+    pub(crate) group: Option<i32>,
 }
 
 /// Kills what is left of a run and waits until it is gone, `limit` at most; true: nothing is left.
-pub(super) fn sweep(traces: Traces, limit: Duration) -> bool {
+pub(crate) fn sweep(traces: Traces, limit: Duration) -> bool {
     let until = Instant::now() + limit;
     let mut pause = FIRST_PAUSE;
     loop {
@@ -104,9 +107,38 @@ fn belongs(stat: Stat, traces: Traces) -> bool {
 }
 
 fn marked(pid: i32, run: Uuid) -> bool {
-    let mark = format!("{}={run}", super::folder::RUN_VARIABLE);
+    let mark = format!("{RUN_VARIABLE}={run}");
     fs::read(format!("/proc/{pid}/environ"))
         .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes()))
+}
+
+/// Names of the runs below `root` that any process bears the marks of, dead or alive their folders.
+pub(crate) fn of_runs(root: &Path) -> BTreeSet<String> {
+    all().into_iter().filter(|stat| !stat.dead).filter_map(|stat| run_of(root, stat.pid)).collect()
+}
+
+/// Kills what bears the marks of one run, whose folder is gone.
+pub(crate) fn end_run(root: &Path, name: &str) {
+    for stat in all().into_iter().filter(|stat| !stat.dead) {
+        let Some(pid) = Pid::from_raw(stat.pid) else { continue };
+        let Ok(handle) = process::pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        // its number may have become another's before it was opened, not after
+        if run_of(root, stat.pid).is_some_and(|run| run == name) {
+            let _ = process::pidfd_send_signal(&handle, Signal::KILL);
+        }
+    }
+}
+
+fn run_of(root: &Path, pid: i32) -> Option<String> {
+    let root = format!("{ROOT_VARIABLE}={}", root.display());
+    let key = format!("{KEY_VARIABLE}=");
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    if !variables.clone().any(|variable| variable == root.as_bytes()) {
+        return None;
+    }
+    let name = variables.find_map(|variable| variable.strip_prefix(key.as_bytes()))?;
+    Some(String::from_utf8_lossy(name).into_owned())
 }
 
 /// Kills the process only if it is still the one that was found: its number may have become another's.

@@ -1,12 +1,18 @@
 //! The supervisor: one small process per run, in its own session. It starts the command, keeps its output, measures it, stops
 //! it when asked or when its lease ends, and writes down how it ended. It needs nobody: the agent may die and come back.
 
-use super::{
-    How, family,
+use crate::{
+    cgroup::Group,
+    family,
     folder::{Exit, Folder, Hold, Spec, Started, Supervisor},
-    log,
+    host::{self, BootTime},
+    log, pinning,
+    runtime::{DeviceFamily, How},
 };
-use crate::host::{self, BootTime};
+use nix::sys::{
+    signal::{SigSet, Signal as Blocked},
+    signalfd::{SfdFlags, SignalFd},
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::OwnedFd,
@@ -41,10 +47,21 @@ const WRITE_AGAIN: Duration = Duration::from_secs(1);
 const NOT_FOUND: i32 = 127;
 const NOT_RUNNABLE: i32 = 126;
 
-/// The body of the supervisor process.
+/// Tasks of a job learn from these which they are, in the whole job and on their node.
+const TASK_VARIABLE: &str = "SLURM_PROCID";
+const LOCAL_TASK_VARIABLE: &str = "SLURM_LOCALID";
+/// What a command may know of the scheduler above it, where the site's scheduler gives the devices.
+const INHERITED: [&str; 3] = ["SLURM_JOB_ID", "SLURMD_NODENAME", "RAY_ADDRESS"];
+
+/// The body of the supervisor process. It ends with the command's own exit code, for whoever else looks.
 pub fn supervise_main(dir: &Path) -> ExitCode {
-    match supervise(&Folder::new(dir)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let asked = Asked::listen();
+    let done = asked.and_then(|asked| {
+        let (folder, devices) = place(dir)?;
+        supervise(&folder, devices, &asked)
+    });
+    match done {
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("cannot supervise {}: {error}", dir.display());
             ExitCode::FAILURE
@@ -52,22 +69,45 @@ pub fn supervise_main(dir: &Path) -> ExitCode {
     }
 }
 
-fn supervise(folder: &Folder) -> io::Result<()> {
+/// Which devices of those that the site gave to the job are this task's.
+#[derive(Debug, Clone, Copy)]
+enum Devices {
+    All,
+    Part { first: usize, count: usize },
+}
+
+/// The folder of this very task: `dir` itself, unless it starts a gang.
+fn place(dir: &Path) -> io::Result<(Folder, Devices)> {
+    let folder = Folder::new(dir);
+    let Some(gang) = folder.gang()? else { return Ok((folder, Devices::All)) };
+    let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
+    let (Some(task), Some(local)) = (number(TASK_VARIABLE), number(LOCAL_TASK_VARIABLE)) else {
+        return Ok((folder, Devices::All));
+    };
+    let missing = || io::Error::new(io::ErrorKind::NotFound, format!("the gang has no task {task}"));
+    let folder = Folder::new(gang.folders.get(task).ok_or_else(missing)?);
+    Ok((folder, Devices::Part { first: local * gang.devices, count: gang.devices }))
+}
+
+fn supervise(folder: &Folder, devices: Devices, asked: &Asked) -> io::Result<u8> {
     // fails only for the leader of a group, which signals to the agent's group do not reach either
     let _ = process::setsid();
     // what the command leaves behind becomes this process's child, so that none of it is missed
     process::set_child_subreaper(Some(process::getpid()))?;
-    let Some(_alive) = claim(folder)? else { return Ok(()) };
+    let Some(_alive) = claim(folder)? else { return Ok(0) };
     if folder.exit()?.is_some() || folder.supervisor()?.is_some() {
-        return Ok(());
+        return Ok(0);
     }
-    let Some(spec) = folder.spec()? else { return Ok(()) };
-    if let Some(demand) = demand(folder) {
-        return folder.write_exit(&never(How::Stopped, demand.why));
+    let Some(spec) = folder.spec()? else { return Ok(0) };
+    if let Some(demand) = demand(folder, &spec, asked) {
+        let exit = never(How::Stopped, demand.why);
+        let code = code(&exit);
+        return folder.write_exit(&exit).map(|()| code);
     }
     let session = process::getsid(None)?.as_raw_nonzero().get();
-    folder.write_supervisor(&Supervisor { run: spec.run, session, host_boot: host::boot_id().to_owned() })?;
-    let exit = run(folder, &spec);
+    let (own, host_boot) = (process::getpid().as_raw_nonzero().get(), host::boot_id().to_owned());
+    folder.write_supervisor(&Supervisor { run: spec.run, session, process: own, host_boot })?;
+    let exit = if spec.command.is_empty() { hold(folder, &spec, asked) } else { run(folder, &spec, devices, asked) };
     while let Err(error) = folder.write_exit(&exit) {
         if !folder.path().exists() {
             break;
@@ -75,10 +115,40 @@ fn supervise(folder: &Folder) -> io::Result<()> {
         eprintln!("cannot write the end of the run: {error}");
         thread::sleep(WRITE_AGAIN);
     }
-    Ok(())
+    Ok(code(&exit))
 }
 
-fn claim(folder: &Folder) -> io::Result<Option<super::folder::Claim>> {
+/// As a shell tells it: the code, or 128 and the signal.
+fn code(exit: &Exit) -> u8 {
+    let code = exit.exit_code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(128 + Signal::TERM.as_raw());
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+/// Signals by which the site asks for the end. They are taken here one by one instead of ending this process.
+struct Asked(SignalFd);
+
+impl Asked {
+    /// To be called before any thread is started. Commands begin with no signal blocked.
+    fn listen() -> io::Result<Self> {
+        let mut signals = SigSet::empty();
+        for signal in [Blocked::SIGTERM, Blocked::SIGINT, Blocked::SIGHUP] {
+            signals.add(signal);
+        }
+        signals.thread_block()?;
+        Ok(Self(SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?))
+    }
+
+    /// Which came last, if any.
+    fn heard(&self) -> Option<u32> {
+        let mut last = None;
+        while let Ok(Some(signal)) = self.0.read_signal() {
+            last = Some(signal.ssi_signo);
+        }
+        last
+    }
+}
+
+fn claim(folder: &Folder) -> io::Result<Option<crate::folder::Claim>> {
     let until = Instant::now() + CLAIM;
     loop {
         match folder.claim()? {
@@ -89,25 +159,46 @@ fn claim(folder: &Folder) -> io::Result<Option<super::folder::Claim>> {
 }
 
 fn never(how: How, message: String) -> Exit {
-    Exit { how, exit_code: None, signal: None, ran_us: 0, message }
+    Exit { how, exit_code: None, signal: None, ran_us: 0, checkpoint: None, message }
+}
+
+/// Without a command, keeps what the site gave until it is to be given back.
+fn hold(folder: &Folder, spec: &Spec, asked: &Asked) -> Exit {
+    let began = Instant::now();
+    let host_boot = host::boot_id().to_owned();
+    let started = Started { group: -1, boottime: BootTime::now(), wall_us: host::wall_us(), host_boot };
+    if let Err(error) = folder.write_started(&started) {
+        eprintln!("cannot write that the run began: {error}");
+    }
+    loop {
+        if let Some(demand) = demand(folder, spec, asked) {
+            return Exit { ran_us: began.elapsed().as_micros() as u64, ..never(How::Stopped, demand.why) };
+        }
+        thread::sleep(TICK);
+    }
 }
 
 /// Runs the command to its end; on return nothing of it is left.
-fn run(folder: &Folder, spec: &Spec) -> Exit {
-    let begun = begin(folder, spec);
+fn run(folder: &Folder, spec: &Spec, devices: Devices, asked: &Asked) -> Exit {
+    let group = Group::make(spec.run, &spec.limits);
+    let begun = begin(folder, spec, devices, group.as_ref());
     let Begun { main, watch, began, output } = match begun {
         Ok(begun) => begun,
         Err(error) => {
             family::end_descendants(None);
+            drop(group);
             let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUNNABLE };
             let shown = spec.command.first().map(String::as_str).unwrap_or_default();
             let message = format!("cannot start {shown}: {error}");
             return Exit { exit_code: Some(code), ..never(How::Exited, message) };
         }
     };
-    let group = main.as_raw_nonzero().get();
-    let started =
-        Started { group, boottime: BootTime::now(), wall_us: host::wall_us(), host_boot: host::boot_id().to_owned() };
+    let started = Started {
+        group: main.as_raw_nonzero().get(),
+        boottime: BootTime::now(),
+        wall_us: host::wall_us(),
+        host_boot: host::boot_id().to_owned(),
+    };
     if let Err(error) = folder.write_started(&started) {
         eprintln!("cannot write that the run began: {error}");
     }
@@ -124,18 +215,22 @@ fn run(folder: &Folder, spec: &Spec) -> Exit {
         }
         match &mut ending {
             Some(ending) => ending.go_on(main),
-            None => ending = demand(folder).map(|demand| Ending::begin(demand, spec, main)),
+            None => ending = demand(folder, spec, asked).map(|demand| Ending::begin(demand, spec, main)),
         }
     };
     let (exit_code, signal) = status(main);
+    if let Some(group) = &group {
+        group.kill();
+    }
     family::end_descendants(Some(main));
+    drop(group);
     let _ = output.recv_timeout(LAST_WORDS);
     let ran_us = ended.duration_since(began).as_micros() as u64;
     let (how, message) = match ending {
         Some(ending) => (How::Stopped, ending.why),
         None => (How::Exited, String::new()),
     };
-    Exit { how, exit_code, signal, ran_us, message }
+    Exit { how, exit_code, signal, ran_us, checkpoint: folder.checkpoint(), message }
 }
 
 struct Begun {
@@ -147,7 +242,7 @@ struct Begun {
     output: mpsc::Receiver<()>,
 }
 
-fn begin(folder: &Folder, spec: &Spec) -> io::Result<Begun> {
+fn begin(folder: &Folder, spec: &Spec, devices: Devices, group: Option<&Group>) -> io::Result<Begun> {
     let (program, arguments) =
         spec.command.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
     fs::create_dir_all(folder.work())?;
@@ -164,17 +259,39 @@ fn begin(folder: &Folder, spec: &Spec) -> io::Result<Begun> {
         .args(arguments)
         .env_clear()
         .envs(&spec.env)
+        .envs(given(spec, devices))
         .current_dir(folder.work())
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer);
-    let child = command.spawn()?;
+    pinning::pin(&spec.limits.processors);
+    // what is started is born into the group that its parent is in
+    let inside = group.map(Group::enter);
+    let child = command.spawn();
+    drop(inside);
+    let child = child?;
     // spawn returns once the command itself runs
     let began = Instant::now();
     let main = Pid::from_child(&child);
     let watch = process::pidfd_open(main, PidfdFlags::empty())?;
     Ok(Begun { main, watch, began, output })
+}
+
+/// Variables that the site's scheduler gave, above those of the spec.
+fn given(spec: &Spec, devices: Devices) -> Vec<(&'static str, String)> {
+    if !spec.inherit_devices {
+        return Vec::new();
+    }
+    let value = |name: &'static str| Some((name, std::env::var(name).ok()?));
+    let shown = DeviceFamily::ALL.into_iter().filter_map(|family| value(family.variable()));
+    let shown = shown.map(|(name, list)| match devices {
+        Devices::All => (name, list),
+        Devices::Part { first, count } => {
+            (name, list.split(',').skip(first).take(count).collect::<Vec<_>>().join(","))
+        }
+    });
+    shown.chain(INHERITED.into_iter().filter_map(value)).collect()
 }
 
 /// Waits a tick at most.
@@ -208,22 +325,24 @@ struct Demand {
     kill_at: Option<Instant>,
 }
 
-fn demand(folder: &Folder) -> Option<Demand> {
+fn demand(folder: &Folder, spec: &Spec, asked: &Asked) -> Option<Demand> {
     if let Some(why) = folder.stop_reason() {
         return Some(Demand { why, kill_at: None });
     }
     if !folder.has_spec() {
         return Some(Demand { why: "the records of the run were removed".into(), kill_at: None });
     }
-    let now = BootTime::now();
+    if let Some(signal) = asked.heard() {
+        // a part of what the site leaves is kept for writing down the end
+        let kill_at = spec.site_grace_ms.map(|ms| Instant::now() + Duration::from_millis(ms * 3 / 4));
+        return Some(Demand { why: format!("the site asked for its end by signal {signal}"), kill_at });
+    }
     // one that cannot be read is being looked at again in a moment
     let hold: Hold = folder.hold().ok().flatten()?;
-    hold.is_over(now).then(|| {
-        let left = Duration::from_micros(hold.kill_at.since(now));
-        Demand {
-            why: "the lease ended without word from the orchestrator".into(),
-            kill_at: Some(Instant::now() + left),
-        }
+    let (stop, kill) = hold.left(spec.inherit_devices, BootTime::now(), host::wall_us());
+    stop.is_zero().then(|| Demand {
+        why: "the lease ended without word from the orchestrator".into(),
+        kill_at: Some(Instant::now() + kill),
     })
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Copies until `output` ends. What cannot be kept is read all the same, so that the command never waits for it.
-pub(super) fn keep(mut output: impl Read, mut file: File, limit: u64) {
+pub(crate) fn keep(mut output: impl Read, mut file: File, limit: u64) {
     let mut buffer = vec![0; 64 << 10];
     let mut text = Text::default();
     let mut left = Some(limit);
@@ -77,7 +77,7 @@ fn without_nul(text: String) -> String {
 }
 
 /// At most `most` bytes from `from` on, cut between characters; empty where there is no more, or no log.
-pub(super) fn read(path: &Path, from: u64, most: usize) -> io::Result<String> {
+pub(crate) fn read(path: &Path, from: u64, most: usize) -> io::Result<String> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         other => other?,
