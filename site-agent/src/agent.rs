@@ -4,23 +4,28 @@
 mod admission;
 mod advance;
 mod environment;
+mod family;
 mod report;
+mod site;
 
 pub(crate) use report::{Envelope, Inventory, Visible};
 
+use site::Site;
+
 use crate::{
     carrier::Carrier,
-    config::Limits,
+    config::{Limits, SiteNodes},
     durable::{self, Keep},
     error::AgentError,
+    fence::Fences,
     host::{self, BootTime},
     input::{Inputs, Staged},
     lease::Allocator,
     record::{Phase, Record, Records},
-    runtime::{Hold, Observed, Runtime},
     store::DatasetStore,
 };
 use rhumb_model::{OrderId, PointName};
+use rhumb_runtimes::{Observed, Runtime, folder::Hold};
 use rhumb_wire::{
     Assignment, AssignmentGoal, Desired, NodeReport, RouteStatus,
     report::{AssignmentKey, RouteKey},
@@ -37,6 +42,8 @@ pub(crate) struct Foundation<R> {
     pub(crate) point: PointName,
     pub(crate) data_dir: PathBuf,
     pub(crate) nodes: Vec<NodeReport>,
+    /// How nodes are told that the runtime knows; `None`: they have another source.
+    pub(crate) site_nodes: Option<SiteNodes>,
     pub(crate) limits: Limits,
     pub(crate) runtime: R,
     pub(crate) carrier: Arc<dyn Carrier>,
@@ -51,8 +58,11 @@ pub(crate) struct Agent<R> {
     inputs: Inputs,
     allocator: Allocator,
     entries: BTreeMap<AssignmentKey, Entry>,
-    /// Runs without a record: what is left of a removal that was cut off.
-    orphans: Vec<AssignmentKey>,
+    /// Runs without a record: the records were lost, or what is left of a removal that was cut off.
+    orphans: BTreeSet<AssignmentKey>,
+    /// What the runtime says of the site.
+    site: Site,
+    fences: Fences,
     /// `None`: never heard. Then nothing is stopped for not being listed.
     desired: Option<Arc<Desired>>,
     listed: BTreeMap<AssignmentKey, AssignmentGoal>,
@@ -84,6 +94,10 @@ struct Entry {
     trouble: String,
     acked: u64,
     sent: u64,
+    /// Output from `acked` on, as far as it was read.
+    output: String,
+    /// It was found without a record.
+    adopted: bool,
     /// Since when it is ended and no longer listed.
     gone: Option<BootTime>,
 }
@@ -99,6 +113,8 @@ impl Entry {
             trouble: String::new(),
             acked: 0,
             sent: 0,
+            output: String::new(),
+            adopted: false,
             gone: None,
         }
     }
@@ -136,17 +152,20 @@ impl<R: Runtime> Agent<R> {
         let failed = |source| AgentError::Folder { path: base.data_dir.clone(), source };
         let records = Records::open(runs(&base.data_dir)).map_err(failed)?;
         let mut allocator = Allocator::new(&base.nodes);
+        let fences = Fences::open(&base.data_dir).map_err(failed)?;
+        fences.keys().for_each(|key| {
+            allocator.see(key);
+        });
+        let site = Site::new(&base.nodes);
         let mut entries = BTreeMap::new();
         for record in records.load().map_err(failed)? {
             allocator.see(&record.key);
             if !matches!(record.phase, Phase::Ended(_)) {
                 allocator.restore(&record.key, &record.claim);
             }
-            let hold = records.folder(&record.key).hold().unwrap_or_default();
+            let hold = base.runtime.folder(&record.key).hold().unwrap_or_default();
             entries.insert(record.key.clone(), Entry::new(record, None, hold));
         }
-        let orphans = base.runtime.list_owned().unwrap_or_default();
-        let orphans = orphans.into_iter().filter(|key| !entries.contains_key(key)).collect();
         let inputs = Inputs::new(&base.data_dir, Arc::clone(&base.store));
         let (desired, listed, answered) = (None, BTreeMap::new(), None);
         let mut agent = Self {
@@ -155,7 +174,9 @@ impl<R: Runtime> Agent<R> {
             inputs,
             allocator,
             entries,
-            orphans,
+            orphans: BTreeSet::new(),
+            site,
+            fences,
             desired,
             listed,
             answered,
@@ -164,6 +185,7 @@ impl<R: Runtime> Agent<R> {
             parting_told: 0,
             closing: None,
         };
+        agent.look_at_site(BootTime::now());
         agent.remember();
         Ok(agent)
     }
@@ -239,7 +261,7 @@ impl<R: Runtime> Agent<R> {
                 continue;
             }
             let hold = Hold::new(sent, lease_ms, entry.record.grace_ms);
-            match self.records.folder(key).write_hold(Some(&hold)) {
+            match self.base.runtime.folder(key).write_hold(Some(&hold)) {
                 Ok(()) => entry.hold = Some(hold),
                 Err(error) => tracing::warn!(order = %key.order, %error, "a lease cannot be prolonged"),
             }
@@ -249,6 +271,9 @@ impl<R: Runtime> Agent<R> {
     /// Output up to `up_to` need not be sent again.
     pub(crate) fn acknowledge(&mut self, key: &AssignmentKey, up_to: u64) {
         if let Some(entry) = self.entries.get_mut(key) {
+            let more = up_to.saturating_sub(entry.acked);
+            let told = usize::try_from(more).unwrap_or(usize::MAX).min(entry.output.len());
+            entry.output.drain(..entry.output.floor_char_boundary(told));
             entry.acked = entry.acked.max(up_to);
             entry.sent = entry.sent.max(entry.acked);
         }
@@ -256,6 +281,17 @@ impl<R: Runtime> Agent<R> {
 
     /// The nodes have something else now. What runs goes on.
     pub(crate) fn renew(&mut self, nodes: Vec<NodeReport>) {
+        self.site.found = nodes;
+        self.judge();
+    }
+
+    /// What of the nodes may be given away.
+    fn judge(&mut self) {
+        let nodes = self.site.judged(self.allocator.claims());
+        if nodes == self.base.nodes {
+            return;
+        }
+        self.site.is_news = true;
         for (key, device) in self.allocator.renew(&nodes) {
             tracing::warn!(order = %key.order, component = %key.component, device, "a device under an order is not well");
         }
@@ -286,6 +322,7 @@ impl<R: Runtime> Agent<R> {
 
     /// Looks at the world and does what is due.
     pub(crate) fn step(&mut self, now: BootTime) {
+        self.look_at_site(now);
         if let Some(desired) = self.desired.clone() {
             for wanted in &desired.assignments {
                 self.allocator.see(&wanted.key);
@@ -299,22 +336,30 @@ impl<R: Runtime> Agent<R> {
             self.advance(key, now);
         }
         self.end_orphans();
+        self.read_output();
         self.tidy();
     }
 
-    fn end_orphans(&mut self) {
-        let (runtime, records) = (&mut self.base.runtime, &self.records);
-        self.orphans.retain(|key| {
-            let ended = runtime.stop(key, "nobody knows of it").and_then(|()| runtime.observe(key));
-            match ended {
-                Ok(Observed::Ended(_) | Observed::NotStarted) => records.remove(key).is_err(),
-                Ok(_) => true,
-                Err(error) => {
-                    tracing::warn!(order = %key.order, %error, "a run without a record cannot be ended");
-                    true
-                }
+    /// What was printed since, as much as reports can hold soon.
+    fn read_output(&mut self) {
+        let most = self.base.limits.report_logs.bytes() as usize;
+        let held: usize = self.entries.values().map(|entry| entry.output.len()).sum();
+        // a few reports ahead
+        let mut left = (4 * most).saturating_sub(held);
+        for (key, entry) in &mut self.entries {
+            let room = left.min(most.saturating_sub(entry.output.len()));
+            if entry.record.phase == Phase::Leased || room < 4 {
+                continue;
             }
-        });
+            let from = entry.acked + entry.output.len() as u64;
+            match wait(self.base.runtime.logs(key, from, room)) {
+                Ok(text) => {
+                    left -= text.len();
+                    entry.output.push_str(&text);
+                }
+                Err(error) => tracing::debug!(order = %key.order, %error, "output cannot be read"),
+            }
+        }
     }
 
     /// Removes files and sockets of orders that have nothing here any more.
@@ -339,6 +384,11 @@ impl<R: Runtime> Agent<R> {
             Err(error) => tracing::warn!(%error, "what ended orders left cannot be removed"),
         }
     }
+}
+
+/// For what a runtime answers at once. To be called where a thread may wait, below a runtime of tokio.
+fn wait<T>(answer: impl Future<Output = T>) -> T {
+    tokio::runtime::Handle::current().block_on(answer)
 }
 
 /// Where runs and their records live.

@@ -5,6 +5,7 @@ use rhumb_model::{
     Bytes, DatasetName, Label, ModelName, NodeName, PointName, Span, document,
     federation_file::{DeviceKind, NodeEntry},
 };
+use rhumb_runtimes::RuntimeSettings;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -36,6 +37,9 @@ pub struct AgentConfig {
     /// Made at the first start, with content that depends on the name alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub datasets: Vec<MadeDataset>,
+    /// What runs work here: `{process: {..}}`, `{slurm: {..}}` or `{ray: {..}}`.
+    #[serde(default)]
+    pub runtime: RuntimeSettings,
     #[serde(default)]
     pub sync: SyncConfig,
     #[serde(default)]
@@ -104,6 +108,11 @@ pub enum Devices {
         #[serde(default)]
         host: HostSettings,
     },
+    /// The nodes of the site's own scheduler, as it says itself.
+    Runtime {
+        #[serde(flatten)]
+        nodes: SiteNodes,
+    },
     /// Output of makers' tools, such as `[nvidia-smi, -q, -x]`; what comes first is taken first.
     Output {
         #[serde(default)]
@@ -120,10 +129,20 @@ impl Devices {
     /// How the host is looked at, where it is.
     pub(crate) fn host(&self) -> Option<&HostSettings> {
         match self {
-            Self::File { .. } => None,
+            Self::File { .. } | Self::Runtime { .. } => None,
             Self::Auto { host } | Self::Nvml { host, .. } | Self::Output { host, .. } => Some(host),
         }
     }
+}
+
+/// What the devices of a scheduler's nodes are called in orders.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SiteNodes {
+    /// By the scheduler's word for them, such as `{a100: A100}`; others are not for sale.
+    pub models: BTreeMap<String, ModelName>,
+    /// Device models by name, as in the federation file.
+    pub kinds: BTreeMap<ModelName, DeviceKind>,
 }
 
 /// How this host is looked at, and what it is called.
@@ -260,6 +279,14 @@ impl AgentConfig {
             if host.every < second {
                 return setting("devices.host.every", &host.every, "write at least 1s");
             }
+        }
+        self.runtime.check().map_err(|error| AgentError::Setting {
+            setting: error.setting,
+            value: error.value,
+            remedy: error.remedy,
+        })?;
+        if matches!(self.devices, Some(Devices::Runtime { .. })) && matches!(self.runtime, RuntimeSettings::Process(_)) {
+            return setting("devices.source", &"runtime", "give a runtime that has nodes: slurm or ray");
         }
         if self.token.is_some() == self.token_file.is_some() {
             return setting("token", &"", "give either token or token_file");

@@ -26,7 +26,8 @@ pub(crate) struct Inventory {
 /// The inventory by its configured source; none for a relay. Looks at the host, which may take seconds.
 pub(crate) fn inventory(devices: Option<&Devices>) -> Result<Inventory, AgentError> {
     match devices {
-        None => Ok(Inventory::default()),
+        // the agent asks its runtime
+        None | Some(Devices::Runtime { .. }) => Ok(Inventory::default()),
         Some(Devices::File { kinds, nodes }) => Ok(Inventory { nodes: declared(kinds, nodes)?, changes: None }),
         Some(looked @ (Devices::Auto { .. } | Devices::Nvml { .. } | Devices::Output { .. })) => {
             let (nodes, changes) = found::watch(looked)?;

@@ -4,6 +4,7 @@ use crate::dataplane::overlay::OverlayError;
 use rhumb_devices::catalogue::CatalogueError;
 use rhumb_model::DocumentError;
 use rhumb_probe::ProbeError;
+use rhumb_runtimes::RuntimeError;
 use std::{io, path::PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,8 @@ pub enum AgentError {
     Locked { path: PathBuf },
     #[error("cannot make the dataset {name}")]
     Dataset { name: String, source: io::Error },
+    #[error("cannot open the runtime")]
+    Runtime(#[from] RuntimeError),
     #[error("cannot measure links")]
     Probe(#[from] ProbeError),
     #[error("cannot carry routes")]

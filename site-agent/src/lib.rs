@@ -14,19 +14,19 @@ mod agent;
 mod carrier;
 mod client;
 mod device;
-mod durable;
 mod error;
-mod host;
+mod fence;
 mod input;
 pub mod lease;
 mod probe;
 mod record;
 mod run;
-pub mod runtime;
 pub mod store;
 mod trains;
 
 pub use config::AgentConfig;
 pub use error::AgentError;
 pub use run::{run, shutdown_asked};
-pub use runtime::{SUPERVISE, supervise_main};
+pub use rhumb_runtimes::{self as runtimes, SUPERVISE, supervise_main};
+
+pub(crate) use rhumb_runtimes::{durable, host};

@@ -3,8 +3,8 @@
 use crate::{
     durable::{self, Keep},
     lease::Claim,
-    runtime::{Ended, How, folder::Folder},
 };
+use rhumb_runtimes::{Ended, How, folder::Folder};
 use rhumb_wire::{AssignmentState, report::AssignmentKey};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -39,25 +39,28 @@ pub(crate) struct End {
     pub(crate) signal: Option<i32>,
     pub(crate) ran_us: u64,
     pub(crate) started_us: Option<i64>,
+    #[serde(default)]
+    pub(crate) checkpoint: Option<String>,
     pub(crate) message: String,
 }
 
 impl End {
     /// The end of something that never ran.
     pub(crate) fn unrun(state: AssignmentState, message: impl Into<String>) -> Self {
-        Self { state, exit_code: None, signal: None, ran_us: 0, started_us: None, message: message.into() }
+        let message = message.into();
+        Self { state, exit_code: None, signal: None, ran_us: 0, started_us: None, checkpoint: None, message }
     }
 }
 
 impl From<Ended> for End {
     fn from(ended: Ended) -> Self {
-        let Ended { how, exit_code, signal, ran_us, started_us, message } = ended;
+        let Ended { how, exit_code, signal, ran_us, started_us, checkpoint, message } = ended;
         let state = match how {
             How::Exited => AssignmentState::Exited,
             How::Stopped => AssignmentState::Stopped,
             How::Lost => AssignmentState::Lost,
         };
-        Self { state, exit_code, signal, ran_us, started_us, message }
+        Self { state, exit_code, signal, ran_us, started_us, checkpoint, message }
     }
 }
 
@@ -104,8 +107,7 @@ impl Records {
         durable::remove_folder(self.folder(key).path())
     }
 
-    /// The folder that a runtime and its supervisors share with the agent; the lease in it outlives the agent.
-    pub(crate) fn folder(&self, key: &AssignmentKey) -> Folder {
+    fn folder(&self, key: &AssignmentKey) -> Folder {
         Folder::of(&self.root, key)
     }
 }

@@ -4,18 +4,18 @@ use crate::{
     agent::{Agent, Envelope, Foundation, Inventory, Outdated, Visible, runs},
     carrier::{Carrier, shown},
     client::{Client, SyncError},
-    config::{AgentConfig, Listen, OnShutdown, SyncConfig, duration},
+    config::{AgentConfig, Devices, Listen, OnShutdown, SyncConfig, duration},
     dataplane::overlay::{self, Overlay, OverlayConfig},
     device,
     durable::{self, Keep},
     error::AgentError,
     host::BootTime,
     probe::{self, Roster},
-    runtime::ProcessRuntime,
     store::DatasetStore,
     trains::{self, Trains},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use rhumb_runtimes::{AnyRuntime, Base};
 use rhumb_probe::{Prober, ProberConfig, Reflector, ReflectorConfig};
 use rhumb_wire::{NodeReport, Report, SyncReply};
 use serde::Serialize;
@@ -72,13 +72,24 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     let overlay = Arc::new(Overlay::start(overlay).await?);
     let ports = Listen { reflector: reflector.address(), overlay: overlay.local_addr() };
     write_ports(&data_dir, ports)?;
-    let runtime = ProcessRuntime::new(runs(&data_dir), config.supervisor.as_deref(), config.limits.log.bytes());
+    let base = Base {
+        owner: config.point.as_str(),
+        runs: &runs(&data_dir),
+        supervisor: config.supervisor.as_deref(),
+        log_limit_bytes: config.limits.log.bytes(),
+    };
+    let runtime = AnyRuntime::open(&config.runtime, base)?;
+    let site_nodes = match &config.devices {
+        Some(Devices::Runtime { nodes }) => Some(nodes.clone()),
+        _ => None,
+    };
     let carrier: Arc<dyn Carrier> = overlay.clone();
     let trains = Trains::start(&data_dir, random.random())?;
     let foundation = Foundation {
         point: config.point.clone(),
         data_dir,
         nodes,
+        site_nodes,
         limits: config.limits,
         runtime,
         carrier,
@@ -157,7 +168,7 @@ type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 struct Driver {
     /// `None`: a step is being made.
-    agent: Option<Agent<ProcessRuntime>>,
+    agent: Option<Agent<AnyRuntime>>,
     client: Client,
     prober: Prober,
     reflector: Reflector,
@@ -214,7 +225,11 @@ impl Driver {
                     self.hurry();
                 }
                 _ = tick.tick() => {
-                    self.step().await?;
+                    if self.step().await? {
+                        // as above
+                        call = None;
+                        self.hurry();
+                    }
                     // what is new is told at once; the call that waits is given up, it had said all it had to say
                     if self.failures == 0 && (self.is_news() || self.has_traffic()) {
                         self.hurry();
@@ -238,22 +253,26 @@ impl Driver {
         Ok(())
     }
 
-    /// One look at the world, off the event loop: it reads and writes files.
-    async fn step(&mut self) -> Result<(), AgentError> {
+    /// One look at the world, off the event loop: it reads and writes files. Whether the nodes are others now.
+    async fn step(&mut self) -> Result<bool, AgentError> {
         let Some(mut agent) = self.agent.take() else { return Err(AgentError::Panic) };
         let agent = spawn_blocking(move || {
             agent.step(BootTime::now());
             agent
         });
         let agent = self.agent.insert(agent.await.map_err(|_| AgentError::Panic)?);
+        let has_new_nodes = agent.has_new_nodes();
         if let Some(desired) = agent.desired().cloned() {
             self.roster.follow(&self.prober, &self.reflector, &desired).await;
             self.trains.follow(&desired, self.roster.mode(), |link| self.roster.address(link));
         }
-        Ok(())
+        if has_new_nodes {
+            self.inventory = Inventory::Send;
+        }
+        Ok(has_new_nodes)
     }
 
-    fn agent(&mut self) -> &mut Agent<ProcessRuntime> {
+    fn agent(&mut self) -> &mut Agent<AnyRuntime> {
         self.agent.as_mut().expect("put back at the end of every step")
     }
 

@@ -49,6 +49,8 @@ words! {
         Degraded = "degraded",
         Failed = "failed",
         Unknown = "unknown",
+        /// Well, and in use by work that nobody ordered here.
+        Unmanaged = "unmanaged",
     }
 }
 

@@ -8,7 +8,7 @@ use rhumb_model::{
     ComponentName, Order, OrderId, Phase, Plan, PointName,
     order::{End, Failover},
 };
-use rhumb_wire::{Assignment, AssignmentGoal, FlowEndpoint, InputFile, OutputFile, Role, Route, report::AssignmentKey};
+use rhumb_wire::{Assignment, AssignmentGoal, FlowEndpoint, InputFile, OutputFile, Role, Route, RunTerms, RunVariant, report::AssignmentKey};
 use std::collections::BTreeMap;
 
 /// What one order wants of one point.
@@ -128,6 +128,16 @@ fn assignment(
         grace_ms: checkpoint.map_or(2_000, |c| c.grace.micros() / 1_000),
         checkpoint_signal: checkpoint.map(|c| c.signal.clone()),
         traceparent: traceparent.map(str::to_owned),
+        terms: RunTerms {
+            gang: component.is_some_and(|c| c.gang),
+            image: run.image,
+            variants: run
+                .variants
+                .into_iter()
+                .map(|(family, v)| (family, RunVariant { command: v.command, image: v.image }))
+                .collect(),
+            restart_from: None,
+        },
     }
 }
 

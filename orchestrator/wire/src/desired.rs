@@ -104,6 +104,41 @@ pub struct Assignment {
     /// W3C trace context of the order.
     #[serde(default)]
     pub traceparent: Option<String>,
+    #[serde(default, skip_serializing_if = "RunTerms::is_usual")]
+    pub terms: RunTerms,
+}
+
+/// What not every run has.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunTerms {
+    /// The component's replicas at this site start together or not at all.
+    pub gang: bool,
+    /// Container image; runtimes without containers leave it to the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Another command or image by the family of the devices.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub variants: BTreeMap<String, RunVariant>,
+    /// What names the checkpoint that the run is to go on from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_from: Option<String>,
+}
+
+impl RunTerms {
+    fn is_usual(&self) -> bool {
+        self == &Self::default()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunVariant {
+    /// Empty: as without a variant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 /// A file that must have arrived before the command starts.

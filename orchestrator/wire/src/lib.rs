@@ -15,7 +15,7 @@ pub mod report;
 
 pub use desired::{
     Assignment, AssignmentGoal, Desired, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink, ProbeTarget, Role,
-    Route, RoutePurpose, TrainOrder,
+    Route, RoutePurpose, RunTerms, RunVariant, TrainOrder,
 };
 pub use report::{
     AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, Report,

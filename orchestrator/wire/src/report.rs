@@ -46,7 +46,7 @@ pub struct Report {
     /// Datasets that this site holds, with sizes (full set).
     #[serde(default)]
     pub datasets: Vec<HeldDataset>,
-    /// Processes found that nobody ordered.
+    /// Work found that nobody ordered; what it holds is not well in `nodes`, but `unmanaged`.
     #[serde(default)]
     pub unmanaged: u32,
 }
@@ -129,6 +129,9 @@ pub struct AssignmentStatus {
     /// SHA-256 (hex) per input, once complete.
     #[serde(default)]
     pub staged_sha256: Vec<String>,
+    /// What the work named as its last checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
     #[serde(default)]
     pub message: String,
 }

@@ -6,7 +6,7 @@ use rhumb_model::{BandwidthMethod, Confidence};
 use rhumb_wire::{
     Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, FlowEndpoint, InputFile,
     LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, ProbeTarget, Report,
-    Role, Route, RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, TrainOrder,
+    Role, Route, RouteEndState, RoutePurpose, RouteStatus, RunTerms, RunVariant, SyncReply, TrainHeard, TrainOrder,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -43,6 +43,12 @@ fn desired() -> Desired {
         grace_ms: 2_000,
         checkpoint_signal: Some("SIGUSR1".into()),
         traceparent: Some("00-1-2-01".into()),
+        terms: RunTerms {
+            gang: true,
+            image: Some("registry.example/train:1".into()),
+            variants: BTreeMap::from([("ascend".into(), RunVariant { command: vec!["python3".into()], image: None })]),
+            restart_from: Some("step-400".into()),
+        },
     };
     let transfer = RoutePurpose::Transfer { dataset: "corpus".into(), offset: 4, bytes: 9, write: false, start: true };
     let route = |role, purpose| Route {
@@ -83,6 +89,7 @@ fn report() -> Report {
         started_us: Some(-1),
         staged_bytes: 9,
         staged_sha256: vec!["00".into()],
+        checkpoint: Some("step-400".into()),
         message: "ended \"well\"\u{0}\n".into(),
     };
     let route =
@@ -187,7 +194,7 @@ fn every_message_reads_back_and_ignores_what_it_does_not_know() {
 #[test]
 fn fields_that_came_later_may_be_absent() {
     let optional: [(&str, &[&str]); 3] = [
-        ("/assignments/0", &["outputs", "checkpoint_signal", "traceparent"]),
+        ("/assignments/0", &["outputs", "checkpoint_signal", "traceparent", "terms"]),
         ("/routes/0", &["key_base64", "hop_secret_base64"]),
         ("/routes/1", &["key_base64", "hop_secret_base64"]),
     ];

@@ -12,7 +12,7 @@ use crate::{
     folder::{Folder, Gang, Job, Limits},
     host::{self, BootTime},
     log,
-    runtime::{Listing, Observed, Runtime, RuntimeError, Unmanaged, Work},
+    runtime::{Listing, Observed, Runtime, RuntimeError, Usage, Work},
     spec::{self, Setting},
 };
 use rhumb_model::{Bytes, Cores, NodeName};
@@ -29,6 +29,8 @@ use std::{
 const LAST_WORD: Duration = Duration::from_secs(5);
 /// Beyond the grace, for a supervisor to end what it was asked to end; then the scheduler is asked.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
+/// How long a scheduler that does not answer is left alone: everybody waits for its answer.
+const LEFT_ALONE: Duration = Duration::from_secs(15);
 /// How many answers of the scheduler in a row must lack a job before it counts as gone.
 const MISSES: u32 = 3;
 
@@ -75,7 +77,10 @@ impl<C: Controller> Batch<C> {
 
     /// The scheduler's jobs, not older than `age`.
     async fn snapshot(&mut self, age: Duration) -> Result<&Snapshot, RuntimeError> {
-        if self.seen.as_ref().is_none_or(|(at, _)| at.elapsed() > age) {
+        let is_old = |(at, answer): &(Instant, Result<Snapshot, String>)| {
+            at.elapsed() > if answer.is_ok() { age } else { LEFT_ALONE }
+        };
+        if self.seen.as_ref().is_none_or(is_old) {
             let at = Instant::now();
             let answer = self.controller.snapshot().await.map_err(|error| error.to_string());
             self.seen = Some((at, answer));
@@ -107,21 +112,37 @@ impl<C: Controller> Batch<C> {
         let failed = |source| RuntimeError::Run { what: "start", path: folder.path().into(), source };
         let prepared = self.prepare(key, &folder, work).map_err(failed)?;
         let Some((gang, fresh)) = prepared else { return Ok(()) };
-        let lead = Folder::of(&self.ground.root, &gang[0]);
+        if self.controller.has_gangs() {
+            return self.submit(&gang, fresh, work).await;
+        }
+        for key in &gang {
+            let folder = self.folder(key);
+            if folder.job().map_err(failed)?.is_none() && folder.exit().map_err(failed)?.is_none() {
+                self.submit(std::slice::from_ref(key), fresh, work).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One job for all of these.
+    async fn submit(&mut self, gang: &[AssignmentKey], fresh: bool, work: &Work) -> Result<(), RuntimeError> {
+        let Some(key) = gang.first() else { return Ok(()) };
+        let lead = self.folder(key);
+        let failed = |source| RuntimeError::Run { what: "start", path: lead.path().into(), source };
         let Some(run) = lead.spec().map_err(failed)?.map(|spec| spec.run) else { return Ok(()) };
         if !fresh {
             // an earlier try may have come through although its answer did not
             self.snapshot(Duration::ZERO).await?;
             if let Some(job) = self.job(key, Some(&Job { id: String::new(), lead: run })) {
-                return self.submitted(&gang, &Job { id: job.id, lead: run }).map_err(failed);
+                return self.submitted(gang, &Job { id: job.id, lead: run }).map_err(failed);
             }
         }
-        let mark = Mark::new(&self.ground.owner, run, &gang);
+        let mark = Mark::new(&self.ground.owner, run, gang);
         let (supervisor, folder) = (self.ground.supervisor.clone(), lead.path().to_owned());
-        let submission = Submission { mark, supervisor, folder, work: work.clone(), nodes: self.nodes(&gang, work) };
+        let submission = Submission { mark, supervisor, folder, work: work.clone(), nodes: self.nodes(gang, work) };
         let id = self.controller.submit(&submission).await?;
         tracing::info!(job = id, order = %key.order, component = %key.component, replicas = gang.len(), "job submitted");
-        self.submitted(&gang, &Job { id, lead: run }).map_err(failed)
+        self.submitted(gang, &Job { id, lead: run }).map_err(failed)
     }
 
     /// Writes down what is to run. `None`: it was begun before, or others of its gang are still to come. Otherwise its gang,
@@ -154,7 +175,7 @@ impl<C: Controller> Batch<C> {
                 return Ok(None);
             }
         }
-        if gang.len() > 1 {
+        if gang.len() > 1 && self.controller.has_gangs() {
             let folders = folders.iter().map(|folder| folder.path().to_owned()).collect();
             Folder::of(&self.ground.root, &gang[0])
                 .write_gang(&Gang { folders, devices: work.devices.len() })?;
@@ -177,7 +198,7 @@ impl<C: Controller> Batch<C> {
     }
 
     /// What is in use beyond our own running jobs, where the scheduler tells it by node only.
-    fn beyond(&self, snapshot: &Snapshot) -> Vec<Unmanaged> {
+    fn beyond(&self, snapshot: &Snapshot) -> Vec<Usage> {
         let mine = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
         let mine = mine.filter_map(|job| job.mark.as_ref()).filter(|mark| mark.owner == self.ground.owner);
         let claims: Vec<Claim> = mine.flat_map(Mark::keys).filter_map(|key| self.claim(&key)).collect();
@@ -298,15 +319,18 @@ impl<C: Controller> Runtime for Batch<C> {
         let snapshot = self.snapshot(Duration::ZERO).await?.clone();
         let mut unmanaged = self.beyond(&snapshot);
         unmanaged.extend(snapshot.unmanaged);
+        let mut held = Vec::new();
         for job in &snapshot.jobs {
             match job.mark.as_ref().filter(|mark| mark.owner == owner) {
-                Some(mark) => owned.extend(mark.keys()),
-                None if matches!(job.state, JobState::Running) => unmanaged.extend(job.unmanaged()),
-                None => {}
+                Some(mark) => {
+                    owned.extend(mark.keys());
+                    held.extend(job.usage());
+                }
+                None => unmanaged.extend(job.usage()),
             }
         }
         unmanaged.sort();
-        Ok(Listing { owned, unmanaged, nodes: snapshot.nodes })
+        Ok(Listing { owned, held, unmanaged, nodes: snapshot.nodes })
     }
 
     fn folder(&self, key: &AssignmentKey) -> Folder {

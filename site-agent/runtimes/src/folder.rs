@@ -326,7 +326,7 @@ impl Folder {
     pub fn write_hold(&self, hold: Option<&Hold>) -> io::Result<()> {
         let path = self.0.join("lease");
         match hold {
-            Some(hold) => durable::write_json(&path, hold, Keep::Loose),
+            Some(hold) => fs::create_dir_all(&self.0).and_then(|()| durable::write_json(&path, hold, Keep::Loose)),
             None => match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),

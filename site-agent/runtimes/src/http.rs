@@ -4,7 +4,7 @@ use crate::runtime::RuntimeError;
 use std::time::Duration;
 
 /// Longest wait for one answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A client that goes where it is told and nowhere else.
 pub(crate) fn client() -> reqwest::ClientBuilder {

@@ -1,7 +1,7 @@
 //! The `ray` runtime: jobs of a Ray cluster, through the dashboard's job interface.
 //!
-//! Ray knows no users: whoever may submit jobs may also claim to be this agent. It starts one process for each job, so a gang of
-//! several replicas is refused.
+//! Ray knows no users: whoever may submit jobs may also claim to be this agent. It starts one process for each job, so a gang is
+//! several jobs, submitted together once all of it is asked for; whether they start together Ray does not promise.
 
 mod answers;
 
@@ -61,7 +61,7 @@ impl Ray {
     }
 
     async fn submitted(&self, job: &Submission) -> Result<Value, RuntimeError> {
-        let node = job.work.node.as_str();
+        let node = job.nodes.keys().next().map_or(job.work.node.as_str(), String::as_str);
         let nodes = self.nodes().await?;
         let at = answers::resource(&nodes, node);
         let at = at.ok_or_else(|| http::answered(SITE, "submit a job", format!("there is no node {node}")))?;
@@ -84,12 +84,11 @@ impl Controller for Ray {
         "the Ray dashboard".into()
     }
 
-    fn admit(&self, work: &Work) -> Result<(), RuntimeError> {
-        if work.gang.len() > 1 {
-            let value = format!("of {} replicas", work.gang.len());
-            let remedy = "a Ray job is one process: order one replica with more devices, or no gang";
-            return Err(RuntimeError::Admit { what: "a gang", value, remedy });
-        }
+    fn has_gangs(&self) -> bool {
+        false
+    }
+
+    fn admit(&self, _work: &Work) -> Result<(), RuntimeError> {
         Ok(())
     }
 

@@ -133,15 +133,17 @@ pub enum How {
 pub struct Listing {
     /// Every run of this agent that the runtime has traces of, whoever knows of it.
     pub owned: BTreeSet<AssignmentKey>,
-    /// What nobody ordered here.
-    pub unmanaged: Vec<Unmanaged>,
+    /// What of the nodes our own jobs hold, by the word of the site's scheduler; empty: it has none.
+    pub held: Vec<Usage>,
+    /// What others hold, which nobody ordered here. It is subtracted from what is free and left alone.
+    pub unmanaged: Vec<Usage>,
     /// Nodes as the site's own scheduler has them; empty: the runtime has no word of its own.
     pub nodes: Vec<NodeStock>,
 }
 
-/// Work of somebody else. It is subtracted from what is free and left alone.
+/// What a job holds of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unmanaged {
+pub struct Usage {
     /// As the site numbers it.
     pub id: String,
     pub node: NodeName,

@@ -43,6 +43,10 @@ impl Controller for Slurm {
         "the Slurm controller".into()
     }
 
+    fn has_gangs(&self) -> bool {
+        true
+    }
+
     fn admit(&self, _work: &Work) -> Result<(), RuntimeError> {
         Ok(())
     }

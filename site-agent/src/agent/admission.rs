@@ -5,8 +5,8 @@ use crate::{
     host::BootTime,
     lease::{Claim, LeaseError},
     record::{End, Phase, Record},
-    runtime::{Hold, Runtime},
 };
+use rhumb_runtimes::{Runtime, folder::Hold};
 use rhumb_wire::{Assignment, AssignmentGoal, AssignmentState, report::AssignmentKey};
 
 impl<R: Runtime> Agent<R> {
@@ -22,6 +22,9 @@ impl<R: Runtime> Agent<R> {
         }
         if self.closing.is_some() {
             return;
+        }
+        if self.orphans.contains(key) {
+            return self.adopt(wanted);
         }
         let claim = Claim {
             node: wanted.node.clone(),
@@ -94,7 +97,7 @@ impl<R: Runtime> Agent<R> {
             (Some(lease_ms), Some(sent)) => Some(Hold::new(sent, lease_ms, record.grace_ms)),
             _ => None,
         };
-        let folder = self.records.folder(&key);
+        let folder = self.base.runtime.folder(&key);
         let saved = self.records.save(&record).and_then(|()| folder.write_hold(hold.as_ref()));
         if let Err(error) = saved {
             tracing::warn!(order = %key.order, %error, "an assignment cannot be recorded");
@@ -118,7 +121,7 @@ impl<R: Runtime> Agent<R> {
                 (Some(lease_ms), Some(sent)) => Some(Hold::new(sent, lease_ms, wanted.grace_ms)),
                 _ => None,
             };
-            let folder = self.records.folder(key);
+            let folder = self.base.runtime.folder(key);
             if let Err(error) = self.records.save(&entry.record).and_then(|()| folder.write_hold(entry.hold.as_ref())) {
                 tracing::warn!(order = %key.order, %error, "a changed lease cannot be recorded");
             }

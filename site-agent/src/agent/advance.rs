@@ -1,14 +1,15 @@
 //! One assignment, one step.
 
-use super::{Agent, Entry, environment};
+use super::{Agent, Entry, environment, family::family, wait};
 use crate::{
+    durable,
     host::BootTime,
     record::{End, Phase},
-    runtime::{Observed, Runtime, Work},
 };
+use rhumb_runtimes::{Observed, Runtime, Work};
 use rhumb_model::DatasetName;
 use rhumb_wire::{Assignment, AssignmentGoal, AssignmentState, report::AssignmentKey};
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 /// What is wanted of an assignment now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +108,7 @@ impl<R: Runtime> Agent<R> {
             traceparent = work.env.get("TRACEPARENT")
         );
         let _entered = span.enter();
-        match self.base.runtime.start(key, work) {
+        match wait(self.base.runtime.start(key, work)) {
             Ok(()) => {
                 tracing::info!("started");
                 if let Some(entry) = self.entries.get_mut(key) {
@@ -119,7 +120,7 @@ impl<R: Runtime> Agent<R> {
     }
 
     fn advance_started(&mut self, key: &AssignmentKey, wanted: Wanted, now: BootTime) {
-        let observed = match self.base.runtime.observe(key) {
+        let observed = match wait(self.base.runtime.observe(key)) {
             Ok(observed) => observed,
             Err(error) => return self.trouble(key, crate::carrier::shown(&error)),
         };
@@ -138,10 +139,14 @@ impl<R: Runtime> Agent<R> {
             Wanted::Keep | Wanted::Lease | Wanted::Run => None,
         };
         if let Some(why) = stop {
-            if let Err(error) = self.base.runtime.stop(key, why) {
+            if let Err(error) = wait(self.base.runtime.stop(key, why)) {
                 self.trouble(key, crate::carrier::shown(&error));
             }
             return;
+        }
+        if observed == Observed::NotStarted && entry.adopted {
+            // it was seen here without its records: whatever it did, it is not to be done again
+            return self.finish(key, End::unrun(AssignmentState::Lost, "it ended without a record"));
         }
         if observed == Observed::NotStarted
             && let Some(assignment) = entry.assignment.clone()
@@ -204,15 +209,14 @@ impl<R: Runtime> Agent<R> {
     fn forget(&mut self, key: &AssignmentKey, now: BootTime) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let since = *entry.gone.get_or_insert(now);
-        let acked = entry.acked;
-        let rest = self.base.runtime.logs(key, acked, 4).is_ok_and(|rest| !rest.is_empty());
-        if rest && now.since(since) < self.base.limits.log_linger.micros() {
+        if !entry.output.is_empty() && now.since(since) < self.base.limits.log_linger.micros() {
             return;
         }
-        match self.records.remove(key) {
+        let folder = self.base.runtime.folder(key);
+        let removed = self.fences.keep(key).and_then(|()| durable::remove_folder(folder.path()));
+        match removed.and_then(|()| self.records.remove(key)) {
             Ok(()) => {
                 self.entries.remove(key);
-                self.allocator.forget(key);
             }
             Err(error) => tracing::warn!(order = %key.order, %error, "the folder of an ended run cannot be removed"),
         }
@@ -256,11 +260,34 @@ impl<R: Runtime> Agent<R> {
             inputs,
             flows,
         };
+        let devices: BTreeSet<u32> = assignment.devices.iter().copied().collect();
+        let here = self.base.nodes.iter().find(|node| node.name == assignment.node);
+        let held = || here.into_iter().flat_map(|node| &node.devices).filter(|device| devices.contains(&device.index));
+        let family = held().next().and_then(|device| family(&device.model));
+        let variant = environment::variant(assignment, family.as_ref());
+        let command = variant.filter(|variant| !variant.command.is_empty()).map(|variant| &variant.command);
         Work {
-            command: assignment.command.clone(),
-            env: environment::environment(assignment, &place),
+            command: command.unwrap_or(&assignment.command).clone(),
+            env: environment::environment(assignment, family.as_ref(), &place),
             grace_ms: assignment.grace_ms,
             checkpoint_signal: assignment.checkpoint_signal.clone(),
+            node: assignment.node.clone(),
+            numa: held().filter_map(|device| device.numa).collect(),
+            family: family.and_then(|family| family.shown_by),
+            cpu: assignment.cpu,
+            memory: assignment.memory,
+            gang: self.gang(assignment),
+            devices,
         }
+    }
+
+    /// The replicas that are to start here together with this one.
+    fn gang(&self, assignment: &Assignment) -> BTreeSet<u32> {
+        let key = &assignment.key;
+        let same = |other: &&AssignmentKey| {
+            (other.order, other.generation, &other.component) == (key.order, key.generation, &key.component)
+        };
+        let listed = self.listed.keys().filter(same).map(|other| other.replica);
+        if assignment.terms.gang { listed.collect() } else { BTreeSet::new() }
     }
 }

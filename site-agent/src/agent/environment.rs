@@ -4,15 +4,20 @@
 //! | --- | --- |
 //! | `RHUMB_ORDER`, `RHUMB_GENERATION`, `RHUMB_COMPONENT`, `RHUMB_REPLICA` | whose work this is |
 //! | `RHUMB_SITE`, `RHUMB_NODE` | where it runs |
-//! | `CUDA_VISIBLE_DEVICES` | the assigned devices' indices, comma between; empty: none |
+//! | `CUDA_VISIBLE_DEVICES`, `ASCEND_RT_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES` | the assigned devices' indices, comma between, in the one that devices of their family heed; without devices all three, empty |
+//! | `RHUMB_IMAGE` | the container image that the order names for these devices |
+//! | `RHUMB_CHECKPOINT_FILE` | where the work writes what names its last checkpoint, in one line; also at the checkpoint signal |
+//! | `RHUMB_CHECKPOINT` | what names the checkpoint that the work goes on from; absent: it begins |
 //! | `RHUMB_DATASET_<NAME>` | path of the staged dataset, name in capitals, `_` for `-` |
 //! | `RHUMB_DATASET_<NAME>` | of a dataset that the work writes: where it writes it, unless the work reads it too |
 //! | `RHUMB_OUTPUT_DIR` | folder of the files that become datasets, each named as its dataset |
 //! | `RHUMB_FLOW_<n>` | path of the socket of flow n |
 //! | `TRACEPARENT` | W3C trace context of the order |
 
+use super::family::Family;
 use rhumb_model::PointName;
-use rhumb_wire::Assignment;
+use rhumb_runtimes::DeviceFamily;
+use rhumb_wire::{Assignment, RunVariant};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -30,7 +35,16 @@ pub(super) struct Place<'a> {
     pub(super) flows: &'a [(u32, PathBuf)],
 }
 
-pub(super) fn environment(assignment: &Assignment, place: &Place<'_>) -> BTreeMap<String, String> {
+/// The command or image for devices of this family, if the order has one of its own for them.
+pub(super) fn variant<'a>(assignment: &'a Assignment, family: Option<&Family>) -> Option<&'a RunVariant> {
+    family?.names.iter().find_map(|name| assignment.terms.variants.get(*name))
+}
+
+pub(super) fn environment(
+    assignment: &Assignment,
+    family: Option<&Family>,
+    place: &Place<'_>,
+) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([("PATH".to_owned(), place.search_path.to_owned())]);
     // what says which devices and files are the command's own is not for the order to say
     let own = assignment.env.iter().filter(|(name, _)| !is_reserved(name));
@@ -45,9 +59,20 @@ pub(super) fn environment(assignment: &Assignment, place: &Place<'_>) -> BTreeMa
         ("RHUMB_SITE", place.site.to_string()),
         ("RHUMB_NODE", assignment.node.to_string()),
         ("RHUMB_OUTPUT_DIR", place.outputs.to_string_lossy().into_owned()),
-        ("CUDA_VISIBLE_DEVICES", devices.join(",")),
     ];
     env.extend(fixed.map(|(name, value)| (name.to_owned(), value)));
+    // devices of one family may heed the word for another's: only where there are none all say so
+    let shown_by = family.map_or(Some(DeviceFamily::Cuda), |family| family.shown_by);
+    let heeded = |heeded: &DeviceFamily| devices.is_empty() || shown_by == Some(*heeded);
+    let shown = DeviceFamily::ALL.into_iter().filter(heeded);
+    env.extend(shown.map(|family| (family.variable().to_owned(), devices.join(","))));
+    let image = variant(assignment, family).and_then(|variant| variant.image.as_ref());
+    if let Some(image) = image.or(assignment.terms.image.as_ref()) {
+        env.insert("RHUMB_IMAGE".into(), image.clone());
+    }
+    if let Some(checkpoint) = &assignment.terms.restart_from {
+        env.insert("RHUMB_CHECKPOINT".into(), checkpoint.clone());
+    }
     let written = assignment.outputs.iter().map(|output| (&output.dataset, place.outputs.join(&output.dataset)));
     let read = place.inputs.iter().map(|(dataset, path)| (dataset, path.clone()));
     for (dataset, path) in written.chain(read) {

@@ -1,10 +1,8 @@
 //! What the agent says of itself.
 
 use super::{Agent, Entry};
-use crate::{
-    record::Phase,
-    runtime::{Observed, Runtime},
-};
+use crate::record::Phase;
+use rhumb_runtimes::{Observed, Runtime};
 use rhumb_wire::{
     AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, PairFigures, Report, RouteEndState,
     RouteStatus, TrainHeard,
@@ -61,9 +59,7 @@ impl<R: Runtime> Agent<R> {
 
     /// Whether there is output that no report held yet.
     pub(crate) fn has_output(&self) -> bool {
-        let runs = self.entries.iter().filter(|(_, entry)| entry.record.phase != Phase::Leased);
-        runs.into_iter()
-            .any(|(key, entry)| self.base.runtime.logs(key, entry.sent, 4).is_ok_and(|text| !text.is_empty()))
+        self.entries.values().any(|entry| entry.acked + entry.output.len() as u64 > entry.sent)
     }
 
     /// The report as of now. Output is sent from where it was acknowledged, so that what was lost comes again.
@@ -90,7 +86,7 @@ impl<R: Runtime> Agent<R> {
             trains,
             logs: self.output(),
             datasets: self.base.store.list(),
-            unmanaged: self.orphans.len() as u32,
+            unmanaged: (self.orphans.len() + self.site.unmanaged.len()) as u32,
         }
     }
 
@@ -98,19 +94,14 @@ impl<R: Runtime> Agent<R> {
         let mut left = self.base.limits.report_logs.bytes() as usize;
         let mut chunks = Vec::new();
         for (key, entry) in &mut self.entries {
-            if entry.record.phase == Phase::Leased || left == 0 {
+            let text = &entry.output[..entry.output.floor_char_boundary(left)];
+            if text.is_empty() {
                 continue;
             }
-            match self.base.runtime.logs(key, entry.acked, left) {
-                Ok(text) if text.is_empty() => {}
-                Ok(text) => {
-                    let bytes = text.len() as u64;
-                    left -= text.len();
-                    entry.sent = entry.sent.max(entry.acked + bytes);
-                    chunks.push(LogChunk { key: key.clone(), offset: entry.acked, bytes, text });
-                }
-                Err(error) => tracing::debug!(order = %key.order, %error, "output cannot be read"),
-            }
+            let bytes = text.len() as u64;
+            left -= text.len();
+            entry.sent = entry.sent.max(entry.acked + bytes);
+            chunks.push(LogChunk { key: key.clone(), offset: entry.acked, bytes, text: text.to_owned() });
         }
         chunks
     }
@@ -141,6 +132,7 @@ fn status(entry: &Entry) -> AssignmentStatus {
         started_us: None,
         staged_bytes: entry.staged.iter().map(|input| input.bytes).sum(),
         staged_sha256: entry.staged.iter().filter_map(|input| input.sha256.clone()).collect(),
+        checkpoint: None,
         message: entry.trouble.clone(),
     };
     match (&entry.record.phase, &entry.observed) {
@@ -150,6 +142,7 @@ fn status(entry: &Entry) -> AssignmentStatus {
             status.signal = end.signal;
             status.ran_us = end.ran_us;
             status.started_us = end.started_us;
+            status.checkpoint.clone_from(&end.checkpoint);
             status.message.clone_from(&end.message);
         }
         (Phase::Started, Some(Observed::Running { ran_us, started_us })) => {
@@ -158,6 +151,12 @@ fn status(entry: &Entry) -> AssignmentStatus {
             status.started_us = Some(*started_us);
         }
         // on its way: every input was there
+        (Phase::Started, Some(Observed::Starting { why })) => {
+            status.state = AssignmentState::Staged;
+            if status.message.is_empty() {
+                status.message.clone_from(why);
+            }
+        }
         (Phase::Started, _) => status.state = AssignmentState::Staged,
         (Phase::Leased, _) => {}
     }

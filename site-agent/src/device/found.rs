@@ -78,7 +78,7 @@ impl Eye {
     /// The one node of this host.
     fn look(&mut self) -> Result<Vec<NodeReport>, AgentError> {
         let first = match self.devices.clone() {
-            Devices::File { .. } => None,
+            Devices::File { .. } | Devices::Runtime { .. } => None,
             Devices::Auto { .. } => self.auto(),
             Devices::Nvml { library, .. } => Some(self.nvidia(library.map(Into::into)).map_err(AgentError::Devices)?),
             Devices::Output { commands, files, .. } => self.told(&commands, &files)?,

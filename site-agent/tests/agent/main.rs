@@ -5,6 +5,5 @@
 mod lifecycle;
 mod orchestrator;
 mod probes;
-mod process;
 mod recovery;
 mod world;

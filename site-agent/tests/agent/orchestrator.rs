@@ -104,7 +104,7 @@ impl Orchestrator {
                              "nodes": [{{"accelerators": {{"model": "H100", "count": 4, "islands": [4]}}, "cpu": 16, "memory": "64GiB"}}]}},
                 "datasets": [{{"name": "corpus", "size": "100kB"}}],
                 "sync": {{"wait": "300ms", "interval": "20ms", "backoff": "20ms", "backoff_max": "100ms", "tick": "20ms"}},
-                "limits": {{"log_linger": "500ms"}},
+                "limits": {{"log_linger": "500ms"}}, "runtime": {{"process": {{"confine": "off"}}}},
                 "supervisor": "{}"}}"#,
             self.address,
             data_dir.display(),

@@ -1,7 +1,7 @@
 //! Keys, assignments, processes and patience.
 
 use rhumb_model::{Bytes, Cores, OrderId};
-use rhumb_wire::{Assignment, AssignmentGoal, Desired, report::AssignmentKey};
+use rhumb_wire::{Assignment, AssignmentGoal, Desired, RunTerms, report::AssignmentKey};
 use std::{
     collections::BTreeMap,
     fs,
@@ -52,6 +52,7 @@ pub fn assignment(key: &AssignmentKey, goal: AssignmentGoal, devices: &[u32], sc
         grace_ms: 1_000,
         checkpoint_signal: None,
         traceparent: None,
+        terms: RunTerms::default(),
     }
 }
 

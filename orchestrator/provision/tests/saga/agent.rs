@@ -158,6 +158,7 @@ impl Agent {
             started_us: None,
             staged_bytes: 0,
             staged_sha256: Vec::new(),
+            checkpoint: None,
             message: String::new(),
         };
         let route = |(key, hop): (&RouteKey, &Hop)| RouteStatus {

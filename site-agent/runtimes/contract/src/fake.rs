@@ -5,7 +5,7 @@ use crate::{Program, Stand, program::VARIABLE};
 use futures::future::BoxFuture;
 use rhumb_model::{Bytes, Cores, NodeName};
 use rhumb_runtimes::{
-    Ended, How, Listing, Observed, Runtime, RuntimeError, Unmanaged, Work,
+    Ended, How, Listing, Observed, Runtime, RuntimeError, Usage, Work,
     folder::{Folder, Hold},
     host::BootTime,
 };
@@ -220,7 +220,7 @@ impl Runtime for FakeRuntime {
         let world = self.world.lock().unwrap();
         let mine = world.runs.keys().filter(|(owner, _)| *owner == self.owner);
         let owned: BTreeSet<AssignmentKey> = mine.map(|(_, key)| key.clone()).collect();
-        let unmanaged = world.foreign.iter().map(|(id, count)| Unmanaged {
+        let unmanaged = world.foreign.iter().map(|(id, count)| Usage {
             id: id.clone(),
             node: NodeName::new("n1").unwrap(),
             devices: BTreeSet::new(),
@@ -228,7 +228,7 @@ impl Runtime for FakeRuntime {
             cpu: Cores::ZERO,
             memory: Bytes::ZERO,
         });
-        Ok(Listing { owned, unmanaged: unmanaged.collect(), nodes: Vec::new() })
+        Ok(Listing { owned, unmanaged: unmanaged.collect(), ..Listing::default() })
     }
 
     fn folder(&self, key: &AssignmentKey) -> Folder {

@@ -1,6 +1,6 @@
 //! What a scheduler must be able to say and do, and how a job says whose it is.
 
-use crate::runtime::{NodeStock, RuntimeError, Unmanaged, Work};
+use crate::runtime::{NodeStock, RuntimeError, Usage, Work};
 use rhumb_model::{Bytes, ComponentName, Cores, NodeName, OrderId};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,6 +14,9 @@ use uuid::Uuid;
 pub(crate) trait Controller: Send + 'static {
     /// For people.
     fn name(&self) -> String;
+
+    /// Whether it starts several tasks as one job.
+    fn has_gangs(&self) -> bool;
 
     /// What only this scheduler cannot run.
     fn admit(&self, work: &Work) -> Result<(), RuntimeError>;
@@ -33,9 +36,9 @@ pub(crate) struct Snapshot {
     pub(crate) jobs: Vec<SiteJob>,
     pub(crate) nodes: Vec<NodeStock>,
     /// Use of nodes that no job in the list accounts for.
-    pub(crate) unmanaged: Vec<Unmanaged>,
+    pub(crate) unmanaged: Vec<Usage>,
     /// Everything in use by node, ours and others', where the scheduler does not say what each job holds.
-    pub(crate) used: Vec<Unmanaged>,
+    pub(crate) used: Vec<Usage>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,8 +87,9 @@ pub(crate) struct JobNode {
 }
 
 impl SiteJob {
-    pub(crate) fn unmanaged(&self) -> impl Iterator<Item = Unmanaged> + '_ {
-        self.nodes.iter().map(|held| Unmanaged {
+    /// What it holds now.
+    pub(crate) fn usage(&self) -> impl Iterator<Item = Usage> + '_ {
+        self.nodes.iter().map(|held| Usage {
             id: self.id.clone(),
             node: held.node.clone(),
             devices: held.devices.clone(),

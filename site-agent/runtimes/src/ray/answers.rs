@@ -5,7 +5,7 @@
 
 use crate::{
     batch::{JobEnd, JobState, Mark, SiteJob, Snapshot},
-    runtime::{NodeStock, Unmanaged},
+    runtime::{NodeStock, Usage},
 };
 use rhumb_model::{Bytes, Cores, NodeName};
 use serde_json::Value;
@@ -79,9 +79,9 @@ fn first_line(text: &str) -> String {
 }
 
 /// Everything in use on a node, ours and others'. Parts of a device make it a device in use.
-fn used(node: &NodeName, usage: &Value) -> Unmanaged {
+fn used(node: &NodeName, usage: &Value) -> Usage {
     let used = |name: &str| usage[name][0].as_f64().unwrap_or(0.0);
-    Unmanaged {
+    Usage {
         id: "in-use".into(),
         node: node.clone(),
         devices: BTreeSet::new(),

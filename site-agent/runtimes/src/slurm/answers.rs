@@ -4,7 +4,7 @@
 use super::gres;
 use crate::{
     batch::{JobNode, JobState, SiteJob, Snapshot, JobEnd},
-    runtime::{NodeStock, Unmanaged},
+    runtime::{NodeStock, Usage},
 };
 use rhumb_model::{Bytes, Cores, NodeName};
 use serde_json::Value;
@@ -110,9 +110,9 @@ fn share(job: &Value, nodes: u32) -> Option<u32> {
 }
 
 /// Devices of a node that are in use and that no job in the list holds.
-fn unaccounted(node: &Value, jobs: &[SiteJob]) -> Option<Unmanaged> {
+fn unaccounted(node: &Value, jobs: &[SiteJob]) -> Option<Usage> {
     let name = NodeName::new(node["name"].as_str()?).ok()?;
-    let rest = |count| Unmanaged {
+    let rest = |count| Usage {
         id: "unaccounted".into(),
         node: name.clone(),
         devices: BTreeSet::new(),
@@ -165,7 +165,7 @@ mod tests {
     /// Devices in use by node, for checks.
     fn used(snapshot: &Snapshot) -> BTreeMap<String, Option<u32>> {
         let mut used: BTreeMap<String, Option<u32>> = BTreeMap::new();
-        let held = snapshot.jobs.iter().flat_map(SiteJob::unmanaged).chain(snapshot.unmanaged.clone());
+        let held = snapshot.jobs.iter().flat_map(SiteJob::usage).chain(snapshot.unmanaged.clone());
         for held in held {
             let sum = used.entry(held.node.to_string()).or_insert(Some(0));
             *sum = sum.zip(held.count).map(|(sum, count)| sum + count);

@@ -7,12 +7,12 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod cluster;
-mod free;
 mod ray;
 mod slurm;
 mod slurm_lab;
 
 use runtime_contract::Group;
+use std::net::TcpListener;
 
 const SUPERVISOR: &str = env!("CARGO_BIN_EXE_rhumb-supervisor");
 
@@ -30,6 +30,14 @@ const ALL: [Group; 8] = [
 
 fn tokio() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap()
+}
+
+/// Ports that nobody listens on, below those that the kernel gives to clients; all different.
+fn free_ports(count: usize) -> Vec<u16> {
+    let first = 20_000 + (std::process::id() * 37 % 9_000) as u16;
+    let held: Vec<TcpListener> =
+        (first..31_000).filter_map(|port| TcpListener::bind(("0.0.0.0", port)).ok()).take(count).collect();
+    held.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
 fn skip(what: &str) {

@@ -3,7 +3,6 @@
 use rhumb_runtimes::{AnyRuntime, Base, RuntimeSettings, SlurmAccess, SlurmSettings};
 use std::{
     fs,
-    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -66,7 +65,7 @@ impl SlurmLab {
             fs::write(self.path(name), key).unwrap();
             fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600)).unwrap();
         }
-        let ports: Vec<u16> = free_ports(NODES as usize + 1);
+        let ports = crate::free_ports(NODES as usize + 1);
         let mut text = format!(
             "ClusterName=lab\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
              AuthType=auth/munge\nAuthInfo=socket={at}/run/munge.sock\nCredType=cred/munge\nAuthAltTypes=auth/jwt\n\
@@ -207,10 +206,4 @@ impl Drop for SlurmLab {
 fn run(program: &str, words: &[&str]) {
     let output = Command::new(program).args(words).output().unwrap();
     assert!(output.status.success(), "{program} {words:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Different from each other; somebody else might take one meanwhile, which the daemons would say.
-fn free_ports(count: usize) -> Vec<u16> {
-    let held: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    held.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
