@@ -7,6 +7,8 @@ mod environment;
 mod family;
 mod report;
 mod site;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use report::{Envelope, Inventory, Visible};
 

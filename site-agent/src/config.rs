@@ -285,7 +285,8 @@ impl AgentConfig {
             value: error.value,
             remedy: error.remedy,
         })?;
-        if matches!(self.devices, Some(Devices::Runtime { .. })) && matches!(self.runtime, RuntimeSettings::Process(_)) {
+        if matches!(self.devices, Some(Devices::Runtime { .. })) && matches!(self.runtime, RuntimeSettings::Process(_))
+        {
             return setting("devices.source", &"runtime", "give a runtime that has nodes: slurm or ray");
         }
         if self.token.is_some() == self.token_file.is_some() {

@@ -26,7 +26,7 @@ mod trains;
 
 pub use config::AgentConfig;
 pub use error::AgentError;
-pub use run::{run, shutdown_asked};
 pub use rhumb_runtimes::{self as runtimes, SUPERVISE, supervise_main};
+pub use run::{run, shutdown_asked};
 
 pub(crate) use rhumb_runtimes::{durable, host};

@@ -15,8 +15,8 @@ use crate::{
     trains::{self, Trains},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use rhumb_runtimes::{AnyRuntime, Base};
 use rhumb_probe::{Prober, ProberConfig, Reflector, ReflectorConfig};
+use rhumb_runtimes::{AnyRuntime, Base};
 use rhumb_wire::{NodeReport, Report, SyncReply};
 use serde::Serialize;
 use std::{

@@ -8,7 +8,10 @@ use rhumb_model::{
     ComponentName, Order, OrderId, Phase, Plan, PointName,
     order::{End, Failover},
 };
-use rhumb_wire::{Assignment, AssignmentGoal, FlowEndpoint, InputFile, OutputFile, Role, Route, RunTerms, RunVariant, report::AssignmentKey};
+use rhumb_wire::{
+    Assignment, AssignmentGoal, FlowEndpoint, InputFile, OutputFile, Role, Route, RunTerms, RunVariant,
+    report::AssignmentKey,
+};
 use std::collections::BTreeMap;
 
 /// What one order wants of one point.

@@ -165,7 +165,8 @@ impl<C: Controller> Batch<C> {
             let limits = Limits::default();
             let setting = Setting { log_limit_bytes, inherit_devices: true, site_grace_ms, limits };
             folder.write_spec(&spec::spec(folder, work, setting))?;
-            let claim = Claim { node: work.node.clone(), devices: work.devices.len(), cpu: work.cpu, memory: work.memory };
+            let claim =
+                Claim { node: work.node.clone(), devices: work.devices.len(), cpu: work.cpu, memory: work.memory };
             durable::write_json(&claim_file(folder), &claim, durable::Keep::Safe)?;
         }
         let gang = spec::gang(key, work);
@@ -177,8 +178,7 @@ impl<C: Controller> Batch<C> {
         }
         if gang.len() > 1 && self.controller.has_gangs() {
             let folders = folders.iter().map(|folder| folder.path().to_owned()).collect();
-            Folder::of(&self.ground.root, &gang[0])
-                .write_gang(&Gang { folders, devices: work.devices.len() })?;
+            Folder::of(&self.ground.root, &gang[0]).write_gang(&Gang { folders, devices: work.devices.len() })?;
         }
         Ok(Some((gang, fresh)))
     }

@@ -174,8 +174,7 @@ mod tests {
         let group = base.path().join(run.to_string());
         fs::create_dir(&group).unwrap();
         fs::write(group.join("cpu.max"), "max 100000").unwrap();
-        let limits =
-            Limits { cgroups: Some(base.path().into()), cpu_milli: 500, memory_bytes: 1, ..Limits::default() };
+        let limits = Limits { cgroups: Some(base.path().into()), cpu_milli: 500, memory_bytes: 1, ..Limits::default() };
         let Some(made) = Group::make(run, &limits) else {
             println!("skipped: no cgroup2 file system is mounted here");
             return;

@@ -28,9 +28,7 @@ mod supervisor;
 
 pub use any::{AnyRuntime, Base};
 pub use process::ProcessRuntime;
-pub use runtime::{
-    DeviceFamily, Ended, How, Listing, NodeStock, Observed, Runtime, RuntimeError, Usage, Work,
-};
+pub use runtime::{DeviceFamily, Ended, How, Listing, NodeStock, Observed, Runtime, RuntimeError, Usage, Work};
 pub use settings::{
     Confinement, ProcessSettings, RaySettings, RuntimeSettings, SettingsError, SlurmAccess, SlurmSettings,
 };

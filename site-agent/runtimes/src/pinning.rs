@@ -18,8 +18,10 @@ pub(crate) fn near(nodes: &BTreeSet<u16>, cpu: Cores, root: &Path) -> Vec<usize>
     };
     let Some(found) = nodes.iter().map(read).collect::<Option<Vec<_>>>() else { return Vec::new() };
     let near: BTreeSet<usize> = found.into_iter().flat_map(btree_set::BTreeSet::into_iter).collect();
-    let near: Vec<usize> =
-        near.into_iter().filter(|&cpu| allowed.as_ref().is_none_or(|a| cpu < CpuSet::MAX_CPU && a.is_set(cpu))).collect();
+    let near: Vec<usize> = near
+        .into_iter()
+        .filter(|&cpu| allowed.as_ref().is_none_or(|a| cpu < CpuSet::MAX_CPU && a.is_set(cpu)))
+        .collect();
     if (near.len() as u64) * 1_000 < cpu.milli() { Vec::new() } else { near }
 }
 
@@ -74,9 +76,7 @@ mod tests {
     #[test]
     fn work_keeps_to_the_processors_next_to_its_devices() {
         let root = host(&[(0, "0"), (1, "1-900")]);
-        let near = |nodes: &[u16], milli| {
-            near(&nodes.iter().copied().collect(), Cores::from_milli(milli), root.path())
-        };
+        let near = |nodes: &[u16], milli| near(&nodes.iter().copied().collect(), Cores::from_milli(milli), root.path());
         assert_eq!(near(&[0], 1_000), [0]);
         assert_eq!(near(&[0], 2_000), [0_usize; 0], "too few for what it needs");
         assert_eq!(near(&[0, 5], 0), [0_usize; 0], "a node that nothing is known of");

@@ -49,7 +49,8 @@ impl Ray {
         let status = answer.status();
         let text = answer.text().await.map_err(|error| http::failed(SITE, "read Ray's answer", &error))?;
         if status.is_success() {
-            return serde_json::from_str(&text).map_err(|_| http::answered(SITE, "read Ray's answer", http::begin(&text)));
+            return serde_json::from_str(&text)
+                .map_err(|_| http::answered(SITE, "read Ray's answer", http::begin(&text)));
         }
         // the last line of its trace says what is wrong
         let word = text.trim().lines().rfind(|line| line.len() > 2).unwrap_or_default();

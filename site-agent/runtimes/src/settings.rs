@@ -200,9 +200,12 @@ mod tests {
     #[test]
     fn each_runtime_is_chosen_by_its_name() {
         assert_eq!(read("process: {}").unwrap(), RuntimeSettings::default());
-        let slurm = read("slurm: {access: {rest: {url: 'unix:/run/slurmrestd.sock'}}, shared: /shared/rhumb, gres: a100}").unwrap();
+        let slurm =
+            read("slurm: {access: {rest: {url: 'unix:/run/slurmrestd.sock'}}, shared: /shared/rhumb, gres: a100}")
+                .unwrap();
         assert!(matches!(slurm, RuntimeSettings::Slurm(SlurmSettings { access: SlurmAccess::Rest { .. }, .. })));
-        let slurm = read("slurm: {access: {commands: {config: /etc/slurm/slurm.conf}}, shared: /shared/rhumb}").unwrap();
+        let slurm =
+            read("slurm: {access: {commands: {config: /etc/slurm/slurm.conf}}, shared: /shared/rhumb}").unwrap();
         assert!(matches!(slurm, RuntimeSettings::Slurm(SlurmSettings { access: SlurmAccess::Commands { .. }, .. })));
         assert!(matches!(read("ray: {url: 'http://head:8265', shared: /s}").unwrap(), RuntimeSettings::Ray(_)));
     }
@@ -210,7 +213,10 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_remedy() {
         for (text, expected) in [
-            ("slurm: {access: {commands: {}}, shared: here}", "runtime.slurm.shared here is not valid: write an absolute path"),
+            (
+                "slurm: {access: {commands: {}}, shared: here}",
+                "runtime.slurm.shared here is not valid: write an absolute path",
+            ),
             ("slurm: {access: {rest: {url: 'http://x:1', user: root}}, shared: /s}", "give both, or neither"),
             ("slurm: {access: {rest: {url: 'ftp://x'}}, shared: /s}", "write http://host:port or unix:/path"),
             ("slurm: {access: {commands: {}}, shared: /s, partition: 'a b'}", "runtime.slurm.partition a b"),

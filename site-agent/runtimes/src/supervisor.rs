@@ -9,10 +9,6 @@ use crate::{
     log, pinning,
     runtime::{DeviceFamily, How},
 };
-use nix::sys::{
-    signal::{SigSet, Signal as Blocked},
-    signalfd::{SfdFlags, SignalFd},
-};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::OwnedFd,
@@ -25,7 +21,11 @@ use std::{
     os::unix::process::CommandExt,
     path::Path,
     process::{Command, ExitCode, Stdio},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -124,27 +124,22 @@ fn code(exit: &Exit) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
-/// Signals by which the site asks for the end. They are taken here one by one instead of ending this process.
-struct Asked(SignalFd);
+/// The last signal by which the site asked for the end; 0: none. It is noted instead of ending this process. Commands begin with
+/// the usual answers to signals.
+struct Asked(Arc<AtomicUsize>);
 
 impl Asked {
-    /// To be called before any thread is started. Commands begin with no signal blocked.
     fn listen() -> io::Result<Self> {
-        let mut signals = SigSet::empty();
-        for signal in [Blocked::SIGTERM, Blocked::SIGINT, Blocked::SIGHUP] {
-            signals.add(signal);
+        let last = Arc::new(AtomicUsize::new(0));
+        for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+            let number = signal.as_raw();
+            signal_hook::flag::register_usize(number, Arc::clone(&last), number as usize)?;
         }
-        signals.thread_block()?;
-        Ok(Self(SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?))
+        Ok(Self(last))
     }
 
-    /// Which came last, if any.
-    fn heard(&self) -> Option<u32> {
-        let mut last = None;
-        while let Ok(Some(signal)) = self.0.read_signal() {
-            last = Some(signal.ssi_signo);
-        }
-        last
+    fn heard(&self) -> Option<usize> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&signal| signal > 0)
     }
 }
 
@@ -287,9 +282,7 @@ fn given(spec: &Spec, devices: Devices) -> Vec<(&'static str, String)> {
     let shown = DeviceFamily::ALL.into_iter().filter_map(|family| value(family.variable()));
     let shown = shown.map(|(name, list)| match devices {
         Devices::All => (name, list),
-        Devices::Part { first, count } => {
-            (name, list.split(',').skip(first).take(count).collect::<Vec<_>>().join(","))
-        }
+        Devices::Part { first, count } => (name, list.split(',').skip(first).take(count).collect::<Vec<_>>().join(",")),
     });
     shown.chain(INHERITED.into_iter().filter_map(value)).collect()
 }

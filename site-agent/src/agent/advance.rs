@@ -6,8 +6,8 @@ use crate::{
     host::BootTime,
     record::{End, Phase},
 };
-use rhumb_runtimes::{Observed, Runtime, Work};
 use rhumb_model::DatasetName;
+use rhumb_runtimes::{Observed, Runtime, Work};
 use rhumb_wire::{Assignment, AssignmentGoal, AssignmentState, report::AssignmentKey};
 use std::{collections::BTreeSet, path::PathBuf};
 

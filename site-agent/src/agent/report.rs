@@ -114,7 +114,7 @@ impl<R: Runtime> Agent<R> {
         routes.into_values().collect()
     }
 
-    fn statuses(&self) -> Vec<AssignmentStatus> {
+    pub(super) fn statuses(&self) -> Vec<AssignmentStatus> {
         self.entries.values().map(status).collect()
     }
 }

@@ -41,8 +41,12 @@ impl Site {
         let mut nodes = self.found.clone();
         for node in &mut nodes {
             let others: Vec<&Usage> = self.unmanaged.iter().filter(|held| held.node == node.name).collect();
-            let leased: BTreeSet<u32> =
-                claims.values().filter(|claim| claim.node == node.name).flat_map(|claim| &claim.devices).copied().collect();
+            let leased: BTreeSet<u32> = claims
+                .values()
+                .filter(|claim| claim.node == node.name)
+                .flat_map(|claim| &claim.devices)
+                .copied()
+                .collect();
             let named: BTreeSet<u32> = others.iter().flat_map(|held| &held.devices).copied().collect();
             let count: Option<u32> = others.iter().map(|held| held.count).sum();
             let mut free: Vec<&mut Device> =
@@ -153,17 +157,8 @@ fn nodes(stock: &[NodeStock], settings: &SiteNodes) -> Vec<NodeReport> {
         let model = settings.models.get(&kind);
         let memory = model.and_then(|model| settings.kinds.get(model)).map_or(Bytes::ZERO, |kind| kind.memory);
         let health = if node.is_up { Health::Ok } else { Health::Unknown };
-        let device = |index| {
-            Some(Device {
-                index,
-                model: model?.clone(),
-                memory,
-                island: None,
-                numa: None,
-                pcie: None,
-                health,
-            })
-        };
+        let device =
+            |index| Some(Device { index, model: model?.clone(), memory, island: None, numa: None, pcie: None, health });
         NodeReport {
             name: node.name.clone(),
             devices: (0..count).filter_map(device).collect(),

@@ -7,7 +7,7 @@ use crate::{
 use rhumb_agent::{AgentError, config::OnShutdown};
 use rhumb_wire::{
     AssignmentGoal::{Lease, Run, Stop},
-    AssignmentState, FlowEndpoint, InputFile, OutputFile, Role,
+    AssignmentState, FlowEndpoint, InputFile, OutputFile, Role, RunTerms, RunVariant,
 };
 use std::fs;
 
@@ -214,5 +214,40 @@ fn a_data_folder_serves_one_agent() {
     orchestrator.until_reports(1);
     let second = Agent::start(&orchestrator, orchestrator.config(folder.path()));
     assert!(matches!(second.fails(&orchestrator), AgentError::Locked { .. }));
+    agent.end(&orchestrator).unwrap();
+}
+
+#[test]
+fn a_command_for_the_family_of_the_devices_takes_the_place_of_the_usual_one() {
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let agent = Agent::start(&orchestrator, orchestrator.config(folder.path()));
+    let (with, without) = (key(1, 1), key(2, 1));
+    let usual = "echo usual $RHUMB_IMAGE [${CUDA_VISIBLE_DEVICES-unset}] [${ROCR_VISIBLE_DEVICES-unset}]";
+    let special = "echo cuda $RHUMB_IMAGE [${CUDA_VISIBLE_DEVICES-unset}] [${ROCR_VISIBLE_DEVICES-unset}] $RHUMB_CHECKPOINT; \
+                   echo step-8 > $RHUMB_CHECKPOINT_FILE";
+    let command = ["sh", "-c", special].map(str::to_owned).to_vec();
+    let variants = [
+        ("ascend", RunVariant { command: vec!["false".into()], image: Some("x/cann:1".into()) }),
+        ("cuda", RunVariant { command, image: Some("x/cuda:1".into()) }),
+    ];
+    let terms = RunTerms {
+        image: Some("x/any:1".into()),
+        variants: variants.map(|(family, variant)| (family.to_owned(), variant)).into(),
+        restart_from: Some("step-7".into()),
+        ..RunTerms::default()
+    };
+    let mut wanted = [assignment(&with, Run, &[1, 2], usual), assignment(&without, Run, &[], usual)];
+    wanted.iter_mut().for_each(|wanted| wanted.terms = terms.clone());
+    orchestrator.want(desired(1, 1, wanted.to_vec()));
+    let ended = orchestrator.until(&with, AssignmentState::Exited);
+    assert_eq!((ended.exit_code, ended.checkpoint.as_deref()), (Some(0), Some("step-8")));
+    let log = |key| {
+        until("the output", || {
+            orchestrator.heard(|heard| heard.logs.get(key).filter(|log| log.ends_with('\n')).cloned())
+        })
+    };
+    assert_eq!(log(&with), "cuda x/cuda:1 [1,2] [unset] step-7\n");
+    // without a device no family is meant, and no device is shown
+    assert_eq!(log(&without), "usual x/any:1 [] []\n");
     agent.end(&orchestrator).unwrap();
 }

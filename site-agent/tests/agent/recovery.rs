@@ -215,3 +215,50 @@ fn an_agent_killed_at_any_moment_runs_each_assignment_once() {
     let lines: Vec<String> = fs::read_to_string(&count).unwrap().lines().map(str::to_owned).collect();
     assert_eq!(lines, (1..=12).map(|round| round.to_string()).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_run_whose_record_was_lost_is_adopted_and_not_run_again() {
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let agent = Agent::start(&orchestrator, orchestrator.config(folder.path()));
+    let key = key(1, 1);
+    let main = under_way(&orchestrator, folder.path(), &key, None);
+    agent.end(&orchestrator).unwrap();
+    fs::remove_file(folder.path().join("desired.json")).unwrap();
+    fs::remove_file(crate::world::folder(&folder.path().join("runs"), &key).join("record.json")).unwrap();
+    let agent = Agent::start(&orchestrator, orchestrator.config(folder.path()));
+    orchestrator.until_reports(2);
+    orchestrator.until(&key, AssignmentState::Running);
+    assert!(lives(main));
+    let_end(folder.path(), &key);
+    assert_eq!(orchestrator.until(&key, AssignmentState::Exited).exit_code, Some(5));
+    agent.end(&orchestrator).unwrap();
+}
+
+/// The disk of the agent is empty: its supervisors end what they can no longer record, and nothing is run a second time.
+#[test]
+fn with_an_empty_disk_a_run_is_told_as_ended_and_not_run_again() {
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let (data, count) = (folder.path().join("data"), folder.path().join("count"));
+    let mut process = AgentProcess::start(&orchestrator.config(&data), &folder);
+    let key = key(1, 1);
+    let script = format!("echo once >> {}; trap '' TERM; while :; do sleep 0.05; done", count.display());
+    let mut wanted = assignment(&key, Run, &[0], &script);
+    // long enough for the agent to be back before it is over
+    wanted.grace_ms = 6_000;
+    orchestrator.want(desired(1, 5, vec![wanted]));
+    orchestrator.until(&key, AssignmentState::Running);
+    until("its start", || count.exists().then_some(()));
+    let boot = orchestrator.last().unwrap().boot_id;
+    process.0.kill().unwrap();
+    process.0.wait().unwrap();
+    until("the end of the disk", || fs::remove_dir_all(&data).ok());
+    let again = AgentProcess::start(&orchestrator.config(&data), &folder);
+    until("the next start's report", || (orchestrator.last()?.boot_id != boot).then_some(()));
+    let ended = until("the end", || {
+        let status = status(&orchestrator.last()?, &key)?;
+        matches!(status.state, AssignmentState::Lost | AssignmentState::Stopped).then_some(status)
+    });
+    assert_eq!(ended.exit_code, None);
+    assert_eq!(fs::read_to_string(&count).unwrap(), "once\n");
+    drop(again);
+}

@@ -159,7 +159,7 @@ impl FakeAgent {
                     started_us: None,
                     staged_bytes: 0,
                     staged_sha256: Vec::new(),
-            checkpoint: None,
+                    checkpoint: None,
                     message: String::new(),
                 }
             })

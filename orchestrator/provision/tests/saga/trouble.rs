@@ -246,7 +246,7 @@ fn a_refusal_outlives_the_reports_that_came_before_it() {
         started_us: None,
         staged_bytes: 0,
         staged_sha256: Vec::new(),
-            checkpoint: None,
+        checkpoint: None,
         message: String::new(),
     };
     report.assignments = vec![status(AssignmentState::Refused)];

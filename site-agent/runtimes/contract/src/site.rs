@@ -97,7 +97,10 @@ impl<'a, S: Stand> Site<'a, S> {
             if runs && self.runtime.logs(key, 0, 1_000).await.unwrap().contains("up\n") {
                 return;
             }
-            assert!(Instant::now() < end && !matches!(observed, Observed::Ended(_)), "it does not come up: {observed:?}");
+            assert!(
+                Instant::now() < end && !matches!(observed, Observed::Ended(_)),
+                "it does not come up: {observed:?}"
+            );
             pause().await;
         }
     }

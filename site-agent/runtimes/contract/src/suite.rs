@@ -42,7 +42,8 @@ list! {
     Stops: stops {
         what_was_never_started_is_not_there, a_run_that_was_just_asked_for_can_be_stopped, a_polite_end_is_left_alone,
         who_does_not_hear_is_killed_after_the_grace, a_checkpoint_is_asked_for_first, stopping_twice_is_stopping_once,
-        stopping_what_ended_changes_nothing, grandchildren_are_stopped_too, a_stopped_run_does_not_start_again,
+        stopping_what_ended_changes_nothing, grandchildren_are_stopped_too, a_program_without_a_shell_hears_the_polite_signal,
+        a_stopped_run_does_not_start_again,
         the_last_checkpoint_is_named_by_a_stopped_run_too,
     }
     Output: output {

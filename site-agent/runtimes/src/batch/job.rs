@@ -178,11 +178,14 @@ mod tests {
 
     #[test]
     fn a_mark_reads_back_and_nothing_else_is_one() {
-        let text = "rhumb1:edge-1:0190d3a4-5b6c-7d8e-9f00-112233445566:0190d3a4-5b6c-7d8e-9f00-112233445567:3:trainer:0+2";
+        let text =
+            "rhumb1:edge-1:0190d3a4-5b6c-7d8e-9f00-112233445566:0190d3a4-5b6c-7d8e-9f00-112233445567:3:trainer:0+2";
         let mark: Mark = text.parse().unwrap();
         assert_eq!((mark.to_string().as_str(), mark.generation), (text, 3));
         assert_eq!(mark.replicas, BTreeSet::from([0, 2]));
-        for other in ["", "rhumb1", "rhumb-0190d3a4-trainer", &text.replace("rhumb1", "rhumb2"), &text.replace(":3:", ":x:")] {
+        for other in
+            ["", "rhumb1", "rhumb-0190d3a4-trainer", &text.replace("rhumb1", "rhumb2"), &text.replace(":3:", ":x:")]
+        {
             assert_eq!(other.parse::<Mark>(), Err(NoMark), "{other}");
         }
     }

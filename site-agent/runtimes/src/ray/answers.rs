@@ -24,7 +24,9 @@ pub(super) fn submission(mark: &Mark) -> String {
 
 /// The resource by which a job is put on a node.
 pub(super) fn resource(nodes: &Value, name: &str) -> Option<String> {
-    alive(nodes).find_map(|node| Some((named(node)?, own(node)?)).filter(|(n, _)| n.as_str() == name)).map(|(_, own)| own)
+    alive(nodes)
+        .find_map(|node| Some((named(node)?, own(node)?)).filter(|(n, _)| n.as_str() == name))
+        .map(|(_, own)| own)
 }
 
 pub(super) fn snapshot(nodes: &Value, status: &Value, jobs: &Value) -> Snapshot {
@@ -143,7 +145,8 @@ mod tests {
 
     #[test]
     fn ends_read_by_the_supervisors_exit_code() {
-        let end = |code: Value| match job(&json!({"submission_id": "x", "status": "FAILED", "driver_exit_code": code})) {
+        let end = |code: Value| match job(&json!({"submission_id": "x", "status": "FAILED", "driver_exit_code": code}))
+        {
             Some(SiteJob { state: JobState::Ended { end, .. }, .. }) => end,
             other => panic!("{other:?}"),
         };

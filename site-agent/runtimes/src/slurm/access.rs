@@ -157,10 +157,15 @@ impl Commands {
             }
             child.wait_with_output().await
         };
-        let done = timeout(PATIENCE, done).await.map_err(|_| answered("run", format!("{}: no answer", shown(&path))))?;
+        let done =
+            timeout(PATIENCE, done).await.map_err(|_| answered("run", format!("{}: no answer", shown(&path))))?;
         let output = done.map_err(|error| answered("run", format!("{}: {error}", shown(&path))))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(answered("run", begin(&text(&output.stderr)))) }
+        if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
+            Err(answered("run", begin(&text(&output.stderr))))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::gres;
 use crate::{
-    batch::{JobNode, JobState, SiteJob, Snapshot, JobEnd},
+    batch::{JobEnd, JobNode, JobState, SiteJob, Snapshot},
     runtime::{NodeStock, Usage},
 };
 use rhumb_model::{Bytes, Cores, NodeName};
@@ -226,7 +226,8 @@ mod tests {
         };
         assert_eq!(end("FAILED", json!(768)), JobEnd::Exited(3));
         assert_eq!(end("FAILED", json!(9)), JobEnd::Signalled(9));
-        let wrapped = json!({"status": ["ERROR"], "return_code": {"set": true, "number": 3}, "signal": {"id": {"set": false}}});
+        let wrapped =
+            json!({"status": ["ERROR"], "return_code": {"set": true, "number": 3}, "signal": {"id": {"set": false}}});
         assert_eq!(end("FAILED", wrapped), JobEnd::Exited(3));
         assert_eq!(end("CANCELLED", json!(15)), JobEnd::Taken);
         assert_eq!(end("NODE_FAIL", json!(0)), JobEnd::Lost);

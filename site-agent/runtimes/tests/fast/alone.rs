@@ -17,7 +17,11 @@ fn key() -> AssignmentKey {
 }
 
 /// A run under way that writes its processes' numbers into files of these names.
-async fn begun<'a>(stand: &'a ProcessStand, script: &str, files: &[&str]) -> (Site<'a, ProcessStand>, AssignmentKey, Vec<i32>) {
+async fn begun<'a>(
+    stand: &'a ProcessStand,
+    script: &str,
+    files: &[&str],
+) -> (Site<'a, ProcessStand>, AssignmentKey, Vec<i32>) {
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Exit(0));
     work.command[2] = script.to_owned();

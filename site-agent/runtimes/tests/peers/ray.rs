@@ -47,8 +47,7 @@ impl RayStand {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().timeout(Duration::from_secs(10)).no_proxy().build().unwrap();
         let url = format!("http://127.0.0.1:{port}");
-        let mut stand =
-            Self { head, url, node: NodeName::new("unknown").unwrap(), client, _folder: folder };
+        let mut stand = Self { head, url, node: NodeName::new("unknown").unwrap(), client, _folder: folder };
         let node = crate::tokio().block_on(stand.first_node());
         stand.node = node;
         Some(stand)
@@ -166,7 +165,8 @@ impl Stand for RayStand {
             let end = Instant::now() + PATIENCE;
             loop {
                 let jobs = self.call(reqwest::Method::GET, "/api/jobs/", None).await;
-                let of = |job: &&serde_json::Value| job["metadata"]["rhumb"].as_str().is_some_and(|m| m.contains(&mark));
+                let of =
+                    |job: &&serde_json::Value| job["metadata"]["rhumb"].as_str().is_some_and(|m| m.contains(&mark));
                 let Some(job) = jobs.as_array().into_iter().flatten().find(of) else { return };
                 let id = job["submission_id"].as_str().unwrap();
                 self.call(reqwest::Method::DELETE, &format!("/api/jobs/{id}"), None).await;

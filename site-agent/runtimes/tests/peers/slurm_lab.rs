@@ -14,8 +14,14 @@ use tempfile::TempDir;
 pub const NODES: u32 = 4;
 pub const DEVICES: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(60);
-const PROGRAMS: [&str; 6] =
-    ["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged", "/usr/sbin/slurmrestd", "/usr/bin/sbatch", "/usr/bin/srun"];
+const PROGRAMS: [&str; 6] = [
+    "/usr/sbin/slurmctld",
+    "/usr/sbin/slurmd",
+    "/usr/sbin/munged",
+    "/usr/sbin/slurmrestd",
+    "/usr/bin/sbatch",
+    "/usr/bin/srun",
+];
 
 #[derive(Debug)]
 pub struct SlurmLab {

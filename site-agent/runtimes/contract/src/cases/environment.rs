@@ -24,7 +24,8 @@ pub(crate) async fn the_environment_is_the_orders<S: Stand>(stand: &S) {
     let colour = |work: &mut Work| drop(work.env.insert("COLOUR".into(), "blue\ngreen".into()));
     let Some(text) = printed(stand, &["env", "-0"], colour).await else { return };
     // NUL cannot be in output and is replaced
-    let names: Vec<&str> = text.split('\u{fffd}').filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
+    let names: Vec<&str> =
+        text.split('\u{fffd}').filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
     assert!(text.contains("COLOUR=blue\ngreen\u{fffd}"), "{text}");
     for name in names {
         let known = ["PATH", "HOME", "COLOUR", "SLURM_JOB_ID", "SLURMD_NODENAME", "RAY_ADDRESS"];

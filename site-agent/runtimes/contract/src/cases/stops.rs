@@ -111,3 +111,21 @@ pub(crate) async fn the_last_checkpoint_is_named_by_a_stopped_run_too<S: Stand>(
     let ended = site.stopped(&key, "enough").await;
     assert_eq!((ended.how, ended.checkpoint.as_deref()), (How::Stopped, Some("step-7")));
 }
+
+/// Nothing of how its supervisor takes signals is left to a command; a shell would make up for that.
+pub(crate) async fn a_program_without_a_shell_hears_the_polite_signal<S: Stand>(stand: &S) {
+    if !stand.is_real() {
+        return;
+    }
+    let (mut site, key) = (Site::new(stand), key());
+    let mut work = site.work(&Program::Exit(0));
+    (work.command, work.grace_ms) = (["sleep", "300"].map(str::to_owned).to_vec(), 60_000);
+    site.runtime.start(&key, &work).await.unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !matches!(site.runtime.observe(&key).await.unwrap(), Observed::Running { .. }) {
+        assert!(std::time::Instant::now() < end, "it does not run");
+        pause().await;
+    }
+    let ended = site.stopped(&key, "enough").await;
+    assert_eq!((ended.how, ended.signal), (How::Stopped, Some(15)));
+}
