@@ -238,7 +238,9 @@ fn a_gang_begins_whole_or_not_at_all() {
             assignment(&first, &devices[..1], &Program::Count),
             assignment(&second, &devices[1..], &Program::Count),
         ];
-        both.iter_mut().for_each(|assignment| assignment.terms.gang = true);
+        for assignment in &mut both {
+            assignment.terms.gang = true;
+        }
         both
     };
     let mut agent = world.agent();

@@ -237,7 +237,9 @@ fn a_command_for_the_family_of_the_devices_takes_the_place_of_the_usual_one() {
         ..RunTerms::default()
     };
     let mut wanted = [assignment(&with, Run, &[1, 2], usual), assignment(&without, Run, &[], usual)];
-    wanted.iter_mut().for_each(|wanted| wanted.terms = terms.clone());
+    for wanted in &mut wanted {
+        wanted.terms.clone_from(&terms);
+    }
     orchestrator.want(desired(1, 1, wanted.to_vec()));
     let ended = orchestrator.until(&with, AssignmentState::Exited);
     assert_eq!((ended.exit_code, ended.checkpoint.as_deref()), (Some(0), Some("step-8")));

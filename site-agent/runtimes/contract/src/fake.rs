@@ -12,6 +12,7 @@ use rhumb_runtimes::{
 use rhumb_wire::report::AssignmentKey;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Write,
     fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
@@ -100,7 +101,7 @@ impl Run {
         self.log.push_str(text);
         if self.log.len() > LOG_LIMIT {
             self.log.truncate(LOG_LIMIT);
-            self.log.push_str(&format!("\n[output beyond {LOG_LIMIT} bytes is not kept]\n"));
+            writeln!(self.log, "\n[output beyond {LOG_LIMIT} bytes is not kept]").unwrap();
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::Program;
 use futures::future::BoxFuture;
 use rhumb_model::{ComponentName, NodeName, OrderId};
-use rhumb_runtimes::{Ended, Observed, Runtime, Work};
+use rhumb_runtimes::{Ended, Listing, Observed, Runtime, RuntimeError, Work};
 use rhumb_wire::report::AssignmentKey;
 use std::{
     collections::BTreeSet,
@@ -78,9 +78,44 @@ impl<'a, S: Stand> Site<'a, S> {
         program.work(&self.stand.node())
     }
 
+    /// As an agent does it, which asks again where a scheduler does not answer in time.
+    pub async fn begin(&mut self, key: &AssignmentKey, work: &Work) {
+        let end = Instant::now() + PATIENCE;
+        while let Err(error) = self.runtime.start(key, work).await {
+            patient(end, &error).await;
+        }
+    }
+
+    pub async fn observe(&mut self, key: &AssignmentKey) -> Observed {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.runtime.observe(key).await {
+                Ok(observed) => return observed,
+                Err(error) => patient(end, &error).await,
+            }
+        }
+    }
+
+    pub async fn stop(&mut self, key: &AssignmentKey, why: &str) {
+        let end = Instant::now() + PATIENCE;
+        while let Err(error) = self.runtime.stop(key, why).await {
+            patient(end, &error).await;
+        }
+    }
+
+    pub async fn list(&mut self) -> Listing {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.runtime.list_owned().await {
+                Ok(listing) => return listing,
+                Err(error) => patient(end, &error).await,
+            }
+        }
+    }
+
     pub async fn start(&mut self, key: &AssignmentKey, program: &Program) {
         let work = self.work(program);
-        self.runtime.start(key, &work).await.unwrap();
+        self.begin(key, &work).await;
     }
 
     /// Starts it and waits until it runs and says so.
@@ -92,7 +127,7 @@ impl<'a, S: Stand> Site<'a, S> {
     pub async fn is_up(&mut self, key: &AssignmentKey) {
         let end = Instant::now() + PATIENCE;
         loop {
-            let observed = self.runtime.observe(key).await.unwrap();
+            let observed = self.observe(key).await;
             let runs = matches!(observed, Observed::Running { .. });
             if runs && self.runtime.logs(key, 0, 1_000).await.unwrap().contains("up\n") {
                 return;
@@ -108,7 +143,7 @@ impl<'a, S: Stand> Site<'a, S> {
     pub async fn ended(&mut self, key: &AssignmentKey) -> Ended {
         let end = Instant::now() + PATIENCE;
         loop {
-            let observed = self.runtime.observe(key).await.unwrap();
+            let observed = self.observe(key).await;
             if let Observed::Ended(ended) = observed {
                 return ended;
             }
@@ -121,8 +156,8 @@ impl<'a, S: Stand> Site<'a, S> {
     pub async fn stopped(&mut self, key: &AssignmentKey, why: &str) -> Ended {
         let end = Instant::now() + PATIENCE;
         loop {
-            self.runtime.stop(key, why).await.unwrap();
-            let observed = self.runtime.observe(key).await.unwrap();
+            self.stop(key, why).await;
+            let observed = self.observe(key).await;
             if let Observed::Ended(ended) = observed {
                 return ended;
             }
@@ -141,7 +176,7 @@ impl<'a, S: Stand> Site<'a, S> {
     }
 
     pub async fn owned(&mut self) -> BTreeSet<AssignmentKey> {
-        self.runtime.list_owned().await.unwrap().owned
+        self.list().await.owned
     }
 
     /// Forgets a run as an agent does it.
@@ -173,6 +208,12 @@ impl<'a, S: Stand> Site<'a, S> {
             pause().await;
         }
     }
+}
+
+/// Only silence of a scheduler is to be waited for.
+async fn patient(end: Instant, error: &RuntimeError) {
+    assert!(matches!(error, RuntimeError::Site { .. }) && Instant::now() < end, "{error}");
+    pause().await;
 }
 
 pub async fn pause() {

@@ -173,7 +173,7 @@ mod tests {
         used
     }
 
-    fn running(id: u64, detail: Value, tres: &str, nodes: &[&str]) -> Value {
+    fn running(id: u64, detail: &[&str], tres: &str, nodes: &[&str]) -> Value {
         let parts: Vec<Value> = nodes.iter().map(|n| json!({"nodename": n, "memory_allocated": 100})).collect();
         json!({"job_id": id, "job_state": "RUNNING", "user_id": 0, "cpus": 2, "comment": "", "gres_detail": detail,
                "tres_alloc_str": tres, "tres_per_node": "", "job_resources": {"allocated_nodes": parts}})
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn use_is_counted_however_a_job_asked() {
         let jobs = [
-            running(1, json!([]), "cpu=4,gres/gpu=2", &["n1"]),
-            running(2, json!([]), "cpu=8,gres/gpu=2", &["n1", "n2"]),
-            running(3, json!(["gpu:a100:1(IDX:2)", "gpu:a100:1(IDX:0)", "gpu:a100:1(IDX:5)"]), "", &["n1", "n2", "n3"]),
+            running(1, &[], "cpu=4,gres/gpu=2", &["n1"]),
+            running(2, &[], "cpu=8,gres/gpu=2", &["n1", "n2"]),
+            running(3, &["gpu:a100:1(IDX:2)", "gpu:a100:1(IDX:0)", "gpu:a100:1(IDX:5)"], "", &["n1", "n2", "n3"]),
         ];
         let nodes = [node("n1", "gpu:a100:4(IDX:0-3)"), node("n2", "gpu:a100:2"), node("n3", "gpu:a100:1(IDX:5)")];
         let read = read(&nodes, &jobs);
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_unknown_not_nothing() {
-        let strange = [running(1, json!(["gpu:what?"]), "", &["n1"]), running(2, json!([]), "gres/gpu=x", &["n2"])];
+        let strange = [running(1, &["gpu:what?"], "", &["n1"]), running(2, &[], "gres/gpu=x", &["n2"])];
         let read = read(&[node("n1", ""), node("n3", "gpu:?:?")], &strange);
         let expected = [("n1", None), ("n2", None), ("n3", None)];
         assert_eq!(used(&read), expected.map(|(node, count)| (node.to_owned(), count)).into());
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn use_that_no_job_accounts_for_is_somebodys() {
-        let read = read(&[node("n1", "gpu:a100:3(IDX:0-2)")], &[running(1, json!(["gpu:a100:1(IDX:0)"]), "", &["n1"])]);
+        let read = read(&[node("n1", "gpu:a100:3(IDX:0-2)")], &[running(1, &["gpu:a100:1(IDX:0)"], "", &["n1"])]);
         assert_eq!(read.unmanaged[0].count, Some(2));
     }
 

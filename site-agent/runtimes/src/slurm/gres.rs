@@ -113,22 +113,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn is(kind: Option<&str>, count: u32, indices: &[u32]) -> Result<Gpus, Unreadable> {
-        Ok(Gpus { kind: kind.map(str::to_owned), count, indices: indices.iter().copied().collect() })
+    fn is(kind: Option<&str>, count: u32, indices: &[u32]) -> Gpus {
+        Gpus { kind: kind.map(str::to_owned), count, indices: indices.iter().copied().collect() }
     }
 
     #[test]
     fn fields_read_as_slurm_writes_them() {
-        assert_eq!(gpus("gpu:a100:8"), is(Some("a100"), 8, &[]));
-        assert_eq!(gpus("gpu:a100:8(S:0-1),nic:2"), is(Some("a100"), 8, &[]));
-        assert_eq!(gpus("gpu:a100:3(IDX:0-1,4),shard:0"), is(Some("a100"), 3, &[0, 1, 4]));
-        assert_eq!(gpus("gpu:a100:0(IDX:N/A)"), is(Some("a100"), 0, &[]));
-        assert_eq!(gpus("gres:gpu:2"), is(None, 2, &[]));
-        assert_eq!(gpus("gpu"), is(None, 1, &[]));
-        assert_eq!(gpus("gpu:a100"), is(Some("a100"), 1, &[]));
-        assert_eq!(gpus("gpu:a100:2,gpu:h100:1"), is(Some("a100"), 3, &[]));
+        assert_eq!(gpus("gpu:a100:8"), Ok(is(Some("a100"), 8, &[])));
+        assert_eq!(gpus("gpu:a100:8(S:0-1),nic:2"), Ok(is(Some("a100"), 8, &[])));
+        assert_eq!(gpus("gpu:a100:3(IDX:0-1,4),shard:0"), Ok(is(Some("a100"), 3, &[0, 1, 4])));
+        assert_eq!(gpus("gpu:a100:0(IDX:N/A)"), Ok(is(Some("a100"), 0, &[])));
+        assert_eq!(gpus("gres:gpu:2"), Ok(is(None, 2, &[])));
+        assert_eq!(gpus("gpu"), Ok(is(None, 1, &[])));
+        assert_eq!(gpus("gpu:a100"), Ok(is(Some("a100"), 1, &[])));
+        assert_eq!(gpus("gpu:a100:2,gpu:h100:1"), Ok(is(Some("a100"), 3, &[])));
         for none in ["", "(null)", "N/A", "nic:2"] {
-            assert_eq!(gpus(none), is(None, 0, &[]), "{none}");
+            assert_eq!(gpus(none), Ok(is(None, 0, &[])), "{none}");
         }
         for bad in ["gpu:a100:x", "gpu:a:b:1:2", "gpu:1(IDX:0", "gpu:1(IDX:a)", "gpu:99999999"] {
             assert_eq!(gpus(bad), Err(Unreadable), "{bad}");

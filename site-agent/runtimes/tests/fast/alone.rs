@@ -24,8 +24,8 @@ async fn begun<'a>(
 ) -> (Site<'a, ProcessStand>, AssignmentKey, Vec<i32>) {
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Exit(0));
-    work.command[2] = script.to_owned();
-    site.runtime.start(&key, &work).await.unwrap();
+    script.clone_into(&mut work.command[2]);
+    site.begin(&key, &work).await;
     let mut pids = Vec::new();
     for file in files {
         pids.push(site.written(&key, file).await);

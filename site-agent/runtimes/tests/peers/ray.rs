@@ -15,7 +15,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 struct RayStand {
     head: Child,

@@ -21,7 +21,7 @@ impl Stand for SlurmStand {
     type Runtime = AnyRuntime;
 
     fn open(&self, owner: &str, home: &Path) -> AnyRuntime {
-        self.lab.runtime(self.access.clone(), owner, home)
+        SlurmLab::runtime(self.access.clone(), owner, home)
     }
 
     fn node(&self) -> NodeName {
@@ -29,7 +29,7 @@ impl Stand for SlurmStand {
     }
 
     fn many(&self) -> usize {
-        1_000
+        300
     }
 
     fn has_gangs(&self) -> bool {
@@ -45,7 +45,7 @@ impl Stand for SlurmStand {
             let devices = format!("--gres=gpu:a100:{devices}");
             let words = ["--parsable", "--output=/dev/null", &name, &comment, &devices, "--wrap", "exec sleep 300"];
             let id = self.lab.command("sbatch", &words).trim().to_owned();
-            let end = Instant::now() + Duration::from_secs(60);
+            let end = Instant::now() + Duration::from_mins(1);
             while self.lab.command("squeue", &["-h", "-j", &id, "-o", "%T"]).trim() != "RUNNING" {
                 assert!(Instant::now() < end, "somebody else's job does not run");
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -72,7 +72,7 @@ impl Stand for SlurmStand {
     fn clean_up<'a>(&'a self, key: &'a AssignmentKey) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let mark = format!(":{}:", key.order);
-            let end = Instant::now() + Duration::from_secs(180);
+            let end = Instant::now() + Duration::from_mins(3);
             while self.lab.command("squeue", &["-h", "-t", "all", "-o", "%k"]).contains(&mark) {
                 assert!(Instant::now() < end, "Slurm does not forget");
                 tokio::time::sleep(Duration::from_millis(500)).await;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 pub const NODES: u32 = 4;
 pub const DEVICES: u32 = 8;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const PROGRAMS: [&str; 6] = [
     "/usr/sbin/slurmctld",
     "/usr/sbin/slurmd",
@@ -88,10 +88,11 @@ impl SlurmLab {
         );
         for node in 1..=NODES {
             let port = ports[node as usize];
-            text.push_str(&format!(
+            let line = format!(
                 "NodeName=n{node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=64 Boards=1 SocketsPerBoard=2 \
                  CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Gres=gpu:a100:{DEVICES} State=UNKNOWN\n"
-            ));
+            );
+            text.push_str(&line);
         }
         text.push_str("PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO\n");
         fs::write(self.config(), text).unwrap();
@@ -164,7 +165,7 @@ impl SlurmLab {
         SlurmAccess::Commands { folder: None, config: Some(self.config()) }
     }
 
-    pub fn runtime(&self, access: SlurmAccess, owner: &str, home: &Path) -> AnyRuntime {
+    pub fn runtime(access: SlurmAccess, owner: &str, home: &Path) -> AnyRuntime {
         let settings = RuntimeSettings::Slurm(SlurmSettings {
             access,
             shared: home.join("runs"),

@@ -1,7 +1,7 @@
 //! How runs end.
 
 use crate::{Program, Site, Stand, lives, site::key};
-use rhumb_runtimes::{Ended, How, Observed, Runtime};
+use rhumb_runtimes::{Ended, How, Observed};
 
 async fn end_of<S: Stand>(stand: &S, program: Program) -> Ended {
     let (mut site, key) = (Site::new(stand), key());
@@ -37,7 +37,7 @@ async fn end_of_program<S: Stand>(stand: &S, program: &str) -> Ended {
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Exit(0));
     work.command = vec![program.to_owned()];
-    site.runtime.start(&key, &work).await.unwrap();
+    site.begin(&key, &work).await;
     site.ended(&key).await
 }
 
@@ -65,11 +65,11 @@ pub(crate) async fn an_end_reads_the_same_at_every_look<S: Stand>(stand: &S) {
 pub(crate) async fn a_runs_length_is_measured<S: Stand>(stand: &S) {
     let (mut site, key) = (Site::new(stand), key());
     site.up(&key, &Program::Wait(0)).await;
-    let Observed::Running { ran_us: first, started_us } = site.runtime.observe(&key).await.unwrap() else {
+    let Observed::Running { ran_us: first, started_us } = site.observe(&key).await else {
         panic!("it does not run");
     };
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    let Observed::Running { ran_us: second, .. } = site.runtime.observe(&key).await.unwrap() else {
+    let Observed::Running { ran_us: second, .. } = site.observe(&key).await else {
         panic!("it does not run");
     };
     assert!(second >= first + 50_000, "{first} {second}");
@@ -86,7 +86,7 @@ pub(crate) async fn what_a_command_leaves_behind_ends_with_it<S: Stand>(stand: &
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Exit(0));
     work.command[2] = "setsid sleep 300 & echo $! > away; sleep 300 & echo $! > child; exit 0".into();
-    site.runtime.start(&key, &work).await.unwrap();
+    site.begin(&key, &work).await;
     let ended = site.ended(&key).await;
     assert_eq!(how(&ended), (How::Exited, Some(0), None));
     for file in ["away", "child"] {
@@ -107,9 +107,9 @@ pub(crate) async fn without_a_command_devices_are_held<S: Stand>(stand: &S) {
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Exit(0));
     work.command.clear();
-    site.runtime.start(&key, &work).await.unwrap();
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !matches!(site.runtime.observe(&key).await.unwrap(), Observed::Running { .. }) {
+    site.begin(&key, &work).await;
+    let end = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while !matches!(site.observe(&key).await, Observed::Running { .. }) {
         assert!(std::time::Instant::now() < end, "it does not hold");
         crate::site::pause().await;
     }

@@ -14,7 +14,7 @@ async fn printed<S: Stand>(stand: &S, command: &[&str], change: impl FnOnce(&mut
     work.env = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
     work.command = command.iter().copied().map(str::to_owned).collect();
     change(&mut work);
-    site.runtime.start(&key, &work).await.unwrap();
+    site.begin(&key, &work).await;
     let ended = site.ended(&key).await;
     assert_eq!(ended.exit_code, Some(0), "{ended:?}");
     Some(site.log(&key).await)
@@ -39,7 +39,7 @@ pub(crate) async fn no_word_of_an_order_reaches_a_shell<S: Stand>(stand: &S) {
     let mut command = vec!["printf", "[%s]"];
     command.extend(words);
     let Some(text) = printed(stand, &command, |_| ()).await else { return };
-    let expected: String = words.iter().map(|word| format!("[{word}]")).collect();
+    let expected = format!("[{}]", words.join("]["));
     assert_eq!(text, expected);
 }
 

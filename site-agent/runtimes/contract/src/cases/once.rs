@@ -4,7 +4,7 @@ use crate::{
     Program, Site, Stand,
     site::{key, pause},
 };
-use rhumb_runtimes::{How, Observed, Runtime};
+use rhumb_runtimes::{How, Observed};
 use rhumb_wire::report::AssignmentKey;
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub(crate) async fn nothing_is_known_before_the_first_start<S: Stand>(stand: &S)
     let (mut site, key) = (Site::new(stand), key());
     site.restart();
     assert!(site.owned().await.is_empty());
-    assert_eq!(site.runtime.observe(&key).await.unwrap(), Observed::NotStarted);
+    assert_eq!(site.observe(&key).await, Observed::NotStarted);
 }
 
 pub(crate) async fn a_restart_right_after_the_start_runs_it_once<S: Stand>(stand: &S) {
@@ -55,7 +55,7 @@ pub(crate) async fn a_restart_while_it_runs_adopts_it<S: Stand>(stand: &S) {
     site.up(&key, &Program::Wait(5)).await;
     site.restart();
     assert_eq!(site.owned().await, BTreeSet::from([key.clone()]));
-    assert!(matches!(site.runtime.observe(&key).await.unwrap(), Observed::Running { ran_us: 1.., .. }));
+    assert!(matches!(site.observe(&key).await, Observed::Running { ran_us: 1.., .. }));
     site.start(&key, &Program::Exit(0)).await;
     site.release(&key);
     let ended = site.ended(&key).await;
@@ -66,7 +66,7 @@ pub(crate) async fn a_restart_while_it_runs_adopts_it<S: Stand>(stand: &S) {
 pub(crate) async fn a_restart_while_it_stops_goes_on_stopping<S: Stand>(stand: &S) {
     let (mut site, key) = (Site::new(stand), key());
     site.up(&key, &Program::Deaf).await;
-    site.runtime.stop(&key, "enough").await.unwrap();
+    site.stop(&key, "enough").await;
     site.restart();
     let ended = site.ended(&key).await;
     assert_eq!((ended.how, ended.message.as_str()), (How::Stopped, "enough"));
@@ -88,7 +88,7 @@ pub(crate) async fn generations_are_runs_of_their_own<S: Stand>(stand: &S) {
     site.up(&new, &Program::Wait(2)).await;
     let ended = site.stopped(&old, "a later generation is known").await;
     assert_eq!(ended.how, How::Stopped);
-    assert!(matches!(site.runtime.observe(&new).await.unwrap(), Observed::Running { .. }));
+    assert!(matches!(site.observe(&new).await, Observed::Running { .. }));
     site.release(&new);
     assert_eq!(site.ended(&new).await.exit_code, Some(2));
 }
@@ -114,7 +114,7 @@ pub(crate) async fn a_gang_starts_as_one<S: Stand>(stand: &S) {
         let mut work = site.work(&Program::Wait(20 + key.replica as i32));
         work.gang = [0, 1, 2].into();
         work.devices = [key.replica].into();
-        site.runtime.start(key, &work).await.unwrap();
+        site.begin(key, &work).await;
     }
     for key in &keys {
         site.is_up(key).await;
@@ -123,7 +123,7 @@ pub(crate) async fn a_gang_starts_as_one<S: Stand>(stand: &S) {
     // each comes to its own end, and the others go on
     site.release(&keys[1]);
     assert_eq!(site.ended(&keys[1]).await.exit_code, Some(21));
-    assert!(matches!(site.runtime.observe(&keys[0]).await.unwrap(), Observed::Running { .. }));
+    assert!(matches!(site.observe(&keys[0]).await, Observed::Running { .. }));
     site.release(&keys[0]);
     assert_eq!(site.ended(&keys[0]).await.exit_code, Some(20));
     let ended = site.stopped(&keys[2], "enough").await;
@@ -138,15 +138,15 @@ pub(crate) async fn a_gang_waits_for_all_of_it<S: Stand>(stand: &S) {
     let second = AssignmentKey { replica: 1, ..first.clone() };
     let mut work = site.work(&Program::Count);
     work.gang = [0, 1].into();
-    site.runtime.start(&first, &work).await.unwrap();
+    site.begin(&first, &work).await;
     for _ in 0..5 {
-        assert!(!matches!(site.runtime.observe(&first).await.unwrap(), Observed::Running { .. } | Observed::Ended(_)));
+        assert!(!matches!(site.observe(&first).await, Observed::Running { .. } | Observed::Ended(_)));
         pause().await;
     }
     assert_eq!(site.count(&first), 0);
     let ended = site.stopped(&first, "its gang does not come").await;
     assert_eq!((ended.how, ended.ran_us), (How::Stopped, 0));
-    site.runtime.start(&second, &work).await.unwrap();
+    site.begin(&second, &work).await;
     assert_eq!(site.count(&first), 0);
     site.stopped(&second, "enough").await;
 }

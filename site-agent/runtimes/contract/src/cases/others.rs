@@ -27,8 +27,8 @@ pub(crate) async fn a_namesake_of_somebody_else_is_not_ours<S: Stand>(stand: &S)
     let (mut site, key) = (Site::new(stand), key());
     let foreign = stand.foreign(&key, 0).await;
     assert!(!site.owned().await.contains(&key));
-    assert_eq!(site.runtime.observe(&key).await.unwrap(), Observed::NotStarted);
-    site.runtime.stop(&key, "enough").await.unwrap();
+    assert_eq!(site.observe(&key).await, Observed::NotStarted);
+    site.stop(&key, "enough").await;
     assert!(stand.foreign_lives(&foreign).await);
     site.up(&key, &Program::Wait(7)).await;
     site.restart();
@@ -47,9 +47,9 @@ pub(crate) async fn devices_of_others_are_counted<S: Stand>(stand: &S) {
     let (mut site, key) = (Site::new(stand), key());
     let foreign = stand.foreign(&key, 2).await;
     // what a scheduler tells of its nodes' use may be seconds old
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     loop {
-        let listing = site.runtime.list_owned().await.unwrap();
+        let listing = site.list().await;
         assert!(listing.owned.is_empty());
         let held: Option<u32> = listing.unmanaged.iter().map(|held| held.count).sum();
         if held.is_some_and(|held| held >= 2) {
@@ -79,7 +79,7 @@ pub(crate) async fn an_end_while_nobody_looked_is_known_after_the_site_forgot_it
     let file = site.runtime.folder(&key).path().join("exit.json");
     site.release(&key);
     // no call meanwhile, as if the agent were away
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     while stand.is_real() && !file.exists() {
         assert!(Instant::now() < end, "it does not end");
         pause().await;
@@ -117,15 +117,15 @@ pub(crate) async fn nothing_runs_beside_its_removed_folder<S: Stand>(stand: &S) 
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Exit(0));
     work.command[2] = "trap '' TERM; echo $$ > main; while :; do sleep 0.1; done".into();
-    site.runtime.start(&key, &work).await.unwrap();
+    site.begin(&key, &work).await;
     let main = site.written(&key, "main").await;
     site.forget(&key);
     site.restart();
     let mut seen = false;
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     while lives(main) {
         let owned = site.owned().await.contains(&key);
-        let observed = site.runtime.observe(&key).await.unwrap();
+        let observed = site.observe(&key).await;
         // what is listed and looked at while it lived
         if lives(main) {
             assert!(owned, "it runs and is not listed");
@@ -142,8 +142,8 @@ pub(crate) async fn two_agents_do_not_see_each_others_runs<S: Stand>(stand: &S) 
     let (mut first, mut second, key) = (Site::new(stand), Site::new(stand), key());
     first.up(&key, &Program::Wait(3)).await;
     assert!(second.owned().await.is_empty());
-    assert_eq!(second.runtime.observe(&key).await.unwrap(), Observed::NotStarted);
-    second.runtime.stop(&key, "not yours").await.unwrap();
+    assert_eq!(second.observe(&key).await, Observed::NotStarted);
+    second.stop(&key, "not yours").await;
     second.start(&key, &Program::Exit(4)).await;
     assert_eq!(second.ended(&key).await.exit_code, Some(4));
     first.release(&key);

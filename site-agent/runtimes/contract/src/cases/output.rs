@@ -2,6 +2,7 @@
 
 use crate::{Program, Site, Stand, site::key};
 use rhumb_runtimes::Runtime;
+use std::fmt::Write;
 
 /// The limit that stands give to the output of one run.
 const LIMIT: usize = 4 << 20;
@@ -18,13 +19,13 @@ pub(crate) async fn both_streams_are_kept_in_order<S: Stand>(stand: &S) {
     let mut script = String::new();
     for number in 0..20 {
         let to = if number % 2 == 0 { "" } else { " >&2" };
-        script.push_str(&format!("echo {number}{to}; "));
-        expected.push_str(&format!("{number}\n"));
+        write!(script, "echo {number}{to}; ").unwrap();
+        writeln!(expected, "{number}").unwrap();
     }
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Print(expected.clone(), 0));
     work.command[2] = script;
-    site.runtime.start(&key, &work).await.unwrap();
+    site.begin(&key, &work).await;
     site.ended(&key).await;
     assert_eq!(site.log(&key).await, expected);
 }

@@ -4,13 +4,13 @@ use crate::{
     Program, Site, Stand, lives,
     site::{key, pause},
 };
-use rhumb_runtimes::{How, Observed, Runtime};
+use rhumb_runtimes::{How, Observed};
 
 pub(crate) async fn what_was_never_started_is_not_there<S: Stand>(stand: &S) {
     let (mut site, key) = (Site::new(stand), key());
-    assert_eq!(site.runtime.observe(&key).await.unwrap(), Observed::NotStarted);
-    site.runtime.stop(&key, "enough").await.unwrap();
-    assert_eq!(site.runtime.observe(&key).await.unwrap(), Observed::NotStarted);
+    assert_eq!(site.observe(&key).await, Observed::NotStarted);
+    site.stop(&key, "enough").await;
+    assert_eq!(site.observe(&key).await, Observed::NotStarted);
 }
 
 pub(crate) async fn a_run_that_was_just_asked_for_can_be_stopped<S: Stand>(stand: &S) {
@@ -28,7 +28,7 @@ pub(crate) async fn a_polite_end_is_left_alone<S: Stand>(stand: &S) {
     let mut work = site.work(&Program::Polite);
     // as long as it takes, on a busy machine too
     work.grace_ms = 60_000;
-    site.runtime.start(&key, &work).await.unwrap();
+    site.begin(&key, &work).await;
     site.is_up(&key).await;
     let ended = site.stopped(&key, "enough").await;
     assert_eq!((ended.how, ended.exit_code, ended.message.as_str()), (How::Stopped, Some(0), "enough"));
@@ -47,7 +47,7 @@ pub(crate) async fn a_checkpoint_is_asked_for_first<S: Stand>(stand: &S) {
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Checkpoint);
     (work.checkpoint_signal, work.grace_ms) = (Some("SIGUSR1".into()), 4_000);
-    site.runtime.start(&key, &work).await.unwrap();
+    site.begin(&key, &work).await;
     site.is_up(&key).await;
     let ended = site.stopped(&key, "enough").await;
     assert_eq!((ended.how, ended.exit_code), (How::Stopped, Some(0)));
@@ -59,8 +59,8 @@ pub(crate) async fn a_checkpoint_is_asked_for_first<S: Stand>(stand: &S) {
 pub(crate) async fn stopping_twice_is_stopping_once<S: Stand>(stand: &S) {
     let (mut site, key) = (Site::new(stand), key());
     site.up(&key, &Program::Deaf).await;
-    site.runtime.stop(&key, "first").await.unwrap();
-    site.runtime.stop(&key, "second").await.unwrap();
+    site.stop(&key, "first").await;
+    site.stop(&key, "second").await;
     let ended = site.ended(&key).await;
     assert_eq!((ended.how, ended.message.as_str()), (How::Stopped, "first"));
 }
@@ -69,7 +69,7 @@ pub(crate) async fn stopping_what_ended_changes_nothing<S: Stand>(stand: &S) {
     let (mut site, key) = (Site::new(stand), key());
     site.start(&key, &Program::Exit(6)).await;
     let ended = site.ended(&key).await;
-    site.runtime.stop(&key, "late").await.unwrap();
+    site.stop(&key, "late").await;
     assert_eq!(site.ended(&key).await, ended);
     site.restart();
     assert_eq!(site.ended(&key).await, ended);
@@ -84,7 +84,7 @@ pub(crate) async fn grandchildren_are_stopped_too<S: Stand>(stand: &S) {
     work.command[2] = "sleep 300 & echo $! > child; setsid sleep 300 & echo $! > away; trap '' TERM; echo $$ > main; \
                        while :; do sleep 1; done"
         .into();
-    site.runtime.start(&key, &work).await.unwrap();
+    site.begin(&key, &work).await;
     let mut pids = Vec::new();
     for file in ["child", "away", "main"] {
         pids.push(site.written(&key, file).await);
@@ -120,9 +120,9 @@ pub(crate) async fn a_program_without_a_shell_hears_the_polite_signal<S: Stand>(
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Exit(0));
     (work.command, work.grace_ms) = (["sleep", "300"].map(str::to_owned).to_vec(), 60_000);
-    site.runtime.start(&key, &work).await.unwrap();
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while !matches!(site.runtime.observe(&key).await.unwrap(), Observed::Running { .. }) {
+    site.begin(&key, &work).await;
+    let end = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while !matches!(site.observe(&key).await, Observed::Running { .. }) {
         assert!(std::time::Instant::now() < end, "it does not run");
         pause().await;
     }
