@@ -14,5 +14,7 @@ if [ -z "${RHUMB_RAY:-}" ]; then
   fi
   [ -x "$root/bin/ray" ] && export RHUMB_RAY="$root/bin"
 fi
+export RHUMB_PEERS=1
 # one after the other: each starts a cluster
 cargo test --locked -p rhumb-runtimes --test peers -- --test-threads=1 --nocapture "$@"
+cargo test --locked -p rhumb-agent --test agent schedulers -- --test-threads=1 --nocapture "$@"

@@ -139,9 +139,18 @@ fn dependencies_run_one_way() {
         ("netprobe", &["rhumb-probe-session", "rhumb-wire"]),
         ("site-agent/devices", &["rhumb-model"]),
         ("site-agent/hardware", &["rhumb-model", "rhumb-devices"]),
+        ("site-agent/runtimes", &["rhumb-model", "rhumb-wire"]),
         (
             "site-agent",
-            &["rhumb-model", "rhumb-wire", "rhumb-probe", "rhumb-probe-session", "rhumb-devices", "rhumb-hardware"],
+            &[
+                "rhumb-model",
+                "rhumb-wire",
+                "rhumb-probe",
+                "rhumb-probe-session",
+                "rhumb-devices",
+                "rhumb-hardware",
+                "rhumb-runtimes",
+            ],
         ),
     ]);
     for (member, manifest) in manifests() {

@@ -16,7 +16,7 @@ use site::Site;
 
 use crate::{
     carrier::Carrier,
-    config::{Limits, SiteNodes},
+    config::Limits,
     durable::{self, Keep},
     error::AgentError,
     fence::Fences,
@@ -26,7 +26,7 @@ use crate::{
     record::{Phase, Record, Records},
     store::DatasetStore,
 };
-use rhumb_model::{OrderId, PointName};
+use rhumb_model::{ModelName, OrderId, PointName, federation_file::DeviceKind};
 use rhumb_runtimes::{Observed, Runtime, folder::Hold};
 use rhumb_wire::{
     Assignment, AssignmentGoal, Desired, NodeReport, RouteStatus,
@@ -38,6 +38,14 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// What the devices of a scheduler's nodes are called in orders.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct SiteNodes {
+    /// By the scheduler's word for them.
+    pub(crate) models: BTreeMap<String, ModelName>,
+    pub(crate) kinds: BTreeMap<ModelName, DeviceKind>,
+}
 
 /// What the agent stands on.
 pub(crate) struct Foundation<R> {
@@ -340,28 +348,6 @@ impl<R: Runtime> Agent<R> {
         self.end_orphans();
         self.read_output();
         self.tidy();
-    }
-
-    /// What was printed since, as much as reports can hold soon.
-    fn read_output(&mut self) {
-        let most = self.base.limits.report_logs.bytes() as usize;
-        let held: usize = self.entries.values().map(|entry| entry.output.len()).sum();
-        // a few reports ahead
-        let mut left = (4 * most).saturating_sub(held);
-        for (key, entry) in &mut self.entries {
-            let room = left.min(most.saturating_sub(entry.output.len()));
-            if entry.record.phase == Phase::Leased || room < 4 {
-                continue;
-            }
-            let from = entry.acked + entry.output.len() as u64;
-            match wait(self.base.runtime.logs(key, from, room)) {
-                Ok(text) => {
-                    left -= text.len();
-                    entry.output.push_str(&text);
-                }
-                Err(error) => tracing::debug!(order = %key.order, %error, "output cannot be read"),
-            }
-        }
     }
 
     /// Removes files and sockets of orders that have nothing here any more.

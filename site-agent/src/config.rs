@@ -110,8 +110,12 @@ pub enum Devices {
     },
     /// The nodes of the site's own scheduler, as it says itself.
     Runtime {
-        #[serde(flatten)]
-        nodes: SiteNodes,
+        /// Device models by the scheduler's word for them, such as `{a100: A100}`; others are not for sale.
+        #[serde(default)]
+        models: BTreeMap<String, ModelName>,
+        /// Device models by name, as in the federation file.
+        #[serde(default)]
+        kinds: BTreeMap<ModelName, DeviceKind>,
     },
     /// Output of makers' tools, such as `[nvidia-smi, -q, -x]`; what comes first is taken first.
     Output {
@@ -133,16 +137,6 @@ impl Devices {
             Self::Auto { host } | Self::Nvml { host, .. } | Self::Output { host, .. } => Some(host),
         }
     }
-}
-
-/// What the devices of a scheduler's nodes are called in orders.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SiteNodes {
-    /// By the scheduler's word for them, such as `{a100: A100}`; others are not for sale.
-    pub models: BTreeMap<String, ModelName>,
-    /// Device models by name, as in the federation file.
-    pub kinds: BTreeMap<ModelName, DeviceKind>,
 }
 
 /// How this host is looked at, and what it is called.
@@ -340,6 +334,23 @@ mod tests {
         let Some(Devices::File { nodes, .. }) = config.devices else { panic!("no devices") };
         assert_eq!(nodes[0].count, 2);
         assert_eq!(config.datasets[0].size.bytes(), 2_000_000);
+    }
+
+    #[test]
+    fn a_site_with_a_scheduler_of_its_own_is_read() {
+        let text = format!(
+            "{LEAST}devices: {{source: runtime, models: {{a100: A100}}, kinds: {{A100: {{memory: 80GiB}}}}}}\n\
+             runtime: {{slurm: {{access: {{rest: {{url: 'unix:/run/slurmrestd.sock'}}}}, shared: /shared/rhumb}}}}\n"
+        );
+        let config = read(&text).unwrap();
+        assert!(matches!(config.devices, Some(Devices::Runtime { models, .. }) if models["a100"].as_str() == "A100"));
+        let error = |text: &str| read(text).unwrap_err().to_string();
+        assert!(
+            error(&text.replace("shared: /shared", "shared: shared")).contains("runtime.slurm.shared shared/rhumb")
+        );
+        assert!(error(&text.replace("runtime: {slurm", "sync: {slurm")).contains("is not valid"));
+        let alone = text.lines().filter(|line| !line.starts_with("runtime:")).collect::<Vec<_>>().join("\n");
+        assert!(error(&alone).contains("give a runtime that has nodes"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The agent as a process: opens what it needs, looks at the world, talks with the orchestrator, and ends in order.
 
 use crate::{
-    agent::{Agent, Envelope, Foundation, Inventory, Outdated, Visible, runs},
+    agent::{Agent, Envelope, Foundation, Inventory, Outdated, SiteNodes, Visible, runs},
     carrier::{Carrier, shown},
     client::{Client, SyncError},
     config::{AgentConfig, Devices, Listen, OnShutdown, SyncConfig, duration},
@@ -80,7 +80,7 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     };
     let runtime = AnyRuntime::open(&config.runtime, base)?;
     let site_nodes = match &config.devices {
-        Some(Devices::Runtime { nodes }) => Some(nodes.clone()),
+        Some(Devices::Runtime { models, kinds }) => Some(SiteNodes { models: models.clone(), kinds: kinds.clone() }),
         _ => None,
     };
     let carrier: Arc<dyn Carrier> = overlay.clone();

@@ -1,6 +1,6 @@
 //! What the agent says of itself.
 
-use super::{Agent, Entry};
+use super::{Agent, Entry, wait};
 use crate::record::Phase;
 use rhumb_runtimes::{Observed, Runtime};
 use rhumb_wire::{
@@ -87,6 +87,28 @@ impl<R: Runtime> Agent<R> {
             logs: self.output(),
             datasets: self.base.store.list(),
             unmanaged: (self.orphans.len() + self.site.unmanaged.len()) as u32,
+        }
+    }
+
+    /// What was printed since, as much as reports can hold soon.
+    pub(super) fn read_output(&mut self) {
+        let most = self.base.limits.report_logs.bytes() as usize;
+        let held: usize = self.entries.values().map(|entry| entry.output.len()).sum();
+        // a few reports ahead
+        let mut left = (4 * most).saturating_sub(held);
+        for (key, entry) in &mut self.entries {
+            let room = left.min(most.saturating_sub(entry.output.len()));
+            if entry.record.phase == Phase::Leased || room < 4 {
+                continue;
+            }
+            let from = entry.acked + entry.output.len() as u64;
+            match wait(self.base.runtime.logs(key, from, room)) {
+                Ok(text) => {
+                    left -= text.len();
+                    entry.output.push_str(&text);
+                }
+                Err(error) => tracing::debug!(order = %key.order, %error, "output cannot be read"),
+            }
         }
     }
 

@@ -1,8 +1,7 @@
 //! What the runtime says of the site: runs that nobody here knows, work of others, and nodes by the word of its scheduler.
 
-use super::{Agent, Entry, wait};
+use super::{Agent, Entry, SiteNodes, wait};
 use crate::{
-    config::SiteNodes,
     durable,
     host::BootTime,
     lease::Claim,

@@ -6,4 +6,5 @@ mod lifecycle;
 mod orchestrator;
 mod probes;
 mod recovery;
+mod schedulers;
 mod world;

@@ -6,6 +6,7 @@
 
 mod cases;
 mod fake;
+pub mod lab;
 mod program;
 mod site;
 mod suite;

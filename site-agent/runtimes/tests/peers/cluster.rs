@@ -1,11 +1,12 @@
 //! A whole cluster under load: many orders, others' jobs among them, and what is free by our word and by Slurm's.
 
-use crate::slurm_lab::{DEVICES, NODES, SlurmLab};
 use rhumb_model::{Bytes, Cores, NodeName};
 use rhumb_runtimes::{AnyRuntime, DeviceFamily, How, Listing, Observed, Runtime, Work};
 use rhumb_wire::report::AssignmentKey;
+use runtime_contract::lab::{DEVICES, NODES, SlurmLab};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
@@ -53,13 +54,13 @@ fn work(node: &str, number: usize) -> Work {
 
 #[test]
 fn two_hundred_orders_complete_among_the_jobs_of_others() {
-    let Some(lab) = SlurmLab::start() else { return };
+    let Some(lab) = SlurmLab::start(Path::new(crate::SUPERVISOR)) else { return };
     crate::tokio().block_on(orders(&lab));
 }
 
 async fn orders(lab: &SlurmLab) {
     let home = TempDir::new().unwrap();
-    let mut runtime = SlurmLab::runtime(lab.rest(), "cluster-1", home.path());
+    let mut runtime = lab.runtime(lab.rest(), "cluster-1", home.path());
     let began = Instant::now();
     let (mut live, mut foreign) = (BTreeMap::new(), BTreeMap::new());
     let (mut started, mut done, mut samples, mut unsteady) = (0, 0, 0_u32, 0_u32);

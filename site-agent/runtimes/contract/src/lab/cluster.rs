@@ -27,22 +27,26 @@ const PROGRAMS: [&str; 6] = [
 pub struct SlurmLab {
     pub folder: TempDir,
     rest: Mutex<Option<Child>>,
+    supervisor: PathBuf,
 }
 
 impl SlurmLab {
     /// `None`: this host cannot.
-    pub fn start() -> Option<Self> {
+    pub fn start(supervisor: &Path) -> Option<Self> {
+        if !super::is_asked_for() {
+            return None;
+        }
         if PROGRAMS.iter().any(|path| !Path::new(path).exists()) {
-            crate::skip("Slurm is not installed: slurm-wlm, slurmrestd, slurm-wlm-jwt-plugin, munge");
+            super::skip("Slurm is not installed: slurm-wlm, slurmrestd, slurm-wlm-jwt-plugin, munge");
             return None;
         }
         if !rustix::process::getuid().is_root() {
-            crate::skip("a Slurm cluster on this host takes root");
+            super::skip("a Slurm cluster on this host takes root");
             return None;
         }
         let folder = tempfile::Builder::new().prefix("slurm-").tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let lab = Self { folder, rest: Mutex::new(None) };
+        let lab = Self { folder, rest: Mutex::new(None), supervisor: supervisor.into() };
         lab.write();
         lab.raise();
         Some(lab)
@@ -71,7 +75,7 @@ impl SlurmLab {
             fs::write(self.path(name), key).unwrap();
             fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o600)).unwrap();
         }
-        let ports = crate::free_ports(NODES as usize + 1);
+        let ports = super::free_ports(NODES as usize + 1);
         let mut text = format!(
             "ClusterName=lab\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
              AuthType=auth/munge\nAuthInfo=socket={at}/run/munge.sock\nCredType=cred/munge\nAuthAltTypes=auth/jwt\n\
@@ -165,17 +169,21 @@ impl SlurmLab {
         SlurmAccess::Commands { folder: None, config: Some(self.config()) }
     }
 
-    pub fn runtime(access: SlurmAccess, owner: &str, home: &Path) -> AnyRuntime {
-        let settings = RuntimeSettings::Slurm(SlurmSettings {
+    pub fn settings(&self, access: SlurmAccess, home: &Path) -> RuntimeSettings {
+        RuntimeSettings::Slurm(SlurmSettings {
             access,
             shared: home.join("runs"),
-            supervisor: Some(crate::SUPERVISOR.into()),
+            supervisor: Some(self.supervisor.clone()),
             partition: Some("gpu".into()),
             account: None,
             gres: Some("a100".into()),
             poll: "200ms".parse().unwrap(),
             kill_wait: "5s".parse().unwrap(),
-        });
+        })
+    }
+
+    pub fn runtime(&self, access: SlurmAccess, owner: &str, home: &Path) -> AnyRuntime {
+        let settings = self.settings(access, home);
         settings.check().unwrap();
         AnyRuntime::open(&settings, Base { owner, runs: home, supervisor: None, log_limit_bytes: 4 << 20 }).unwrap()
     }
@@ -202,7 +210,7 @@ impl Drop for SlurmLab {
             let Some(pid) = rustix::process::Pid::from_raw(pid) else { continue };
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             let end = Instant::now() + Duration::from_secs(10);
-            while runtime_contract::lives(pid.as_raw_nonzero().get()) && Instant::now() < end {
+            while crate::lives(pid.as_raw_nonzero().get()) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(20));
             }
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);

@@ -1,27 +1,27 @@
 //! Slurm as a stand for the contract, by both ways to its controller.
 
-use crate::slurm_lab::SlurmLab;
+use super::cluster::SlurmLab;
+use crate::Stand;
 use futures::future::BoxFuture;
 use rhumb_model::NodeName;
 use rhumb_runtimes::{AnyRuntime, SlurmAccess};
 use rhumb_wire::report::AssignmentKey;
-use runtime_contract::Stand;
 use std::{
     path::Path,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-struct SlurmStand {
-    lab: Arc<SlurmLab>,
-    access: SlurmAccess,
+#[derive(Debug)]
+pub struct SlurmStand {
+    pub lab: SlurmLab,
+    pub access: SlurmAccess,
 }
 
 impl Stand for SlurmStand {
     type Runtime = AnyRuntime;
 
     fn open(&self, owner: &str, home: &Path) -> AnyRuntime {
-        SlurmLab::runtime(self.access.clone(), owner, home)
+        self.lab.runtime(self.access.clone(), owner, home)
     }
 
     fn node(&self) -> NodeName {
@@ -79,20 +79,4 @@ impl Stand for SlurmStand {
             }
         })
     }
-}
-
-#[test]
-fn slurm_keeps_the_contract_by_slurmrestd() {
-    let Some(lab) = SlurmLab::start() else { return };
-    let access = lab.rest();
-    let stand = SlurmStand { lab: Arc::new(lab), access };
-    crate::tokio().block_on(runtime_contract::run(Arc::new(stand), &crate::ALL, 8));
-}
-
-#[test]
-fn slurm_keeps_the_contract_by_its_commands() {
-    let Some(lab) = SlurmLab::start() else { return };
-    let access = lab.commands();
-    let stand = SlurmStand { lab: Arc::new(lab), access };
-    crate::tokio().block_on(runtime_contract::run(Arc::new(stand), &crate::ALL, 8));
 }

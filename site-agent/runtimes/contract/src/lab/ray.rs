@@ -1,38 +1,42 @@
 //! Ray as a stand for the contract: a head on this host, with devices that are only numbers.
 
+use crate::{Stand, lives};
 use futures::future::BoxFuture;
 use rhumb_model::NodeName;
 use rhumb_runtimes::{AnyRuntime, Base, RaySettings, RuntimeSettings};
 use rhumb_wire::report::AssignmentKey;
-use runtime_contract::{Stand, lives};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::Arc,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
-struct RayStand {
+#[derive(Debug)]
+pub struct RayStand {
     head: Child,
     url: String,
+    supervisor: PathBuf,
     node: NodeName,
     client: reqwest::Client,
     _folder: TempDir,
 }
 
 impl RayStand {
-    fn start() -> Option<Self> {
+    pub fn start(supervisor: &Path) -> Option<Self> {
+        if !super::is_asked_for() {
+            return None;
+        }
         let Some(programs) = std::env::var_os("RHUMB_RAY").map(PathBuf::from) else {
-            crate::skip("RHUMB_RAY does not say where the programs of Ray are");
+            super::skip("RHUMB_RAY does not say where the programs of Ray are");
             return None;
         };
         let folder = tempfile::Builder::new().prefix("ray-").tempdir().unwrap();
-        let port = crate::free_ports(1)[0];
+        let port = super::free_ports(1)[0];
         let head = Command::new(programs.join("ray"))
             .args(["start", "--head", "--block", "--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1"])
             .args(["--port=0".to_owned(), format!("--dashboard-port={port}")])
@@ -47,10 +51,28 @@ impl RayStand {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().timeout(Duration::from_secs(10)).no_proxy().build().unwrap();
         let url = format!("http://127.0.0.1:{port}");
-        let mut stand = Self { head, url, node: NodeName::new("unknown").unwrap(), client, _folder: folder };
-        let node = crate::tokio().block_on(stand.first_node());
+        let mut stand = Self {
+            head,
+            url,
+            supervisor: supervisor.into(),
+            node: NodeName::new("unknown").unwrap(),
+            client,
+            _folder: folder,
+        };
+        let node =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(stand.first_node());
         stand.node = node;
         Some(stand)
+    }
+
+    pub fn settings(&self, home: &Path) -> RuntimeSettings {
+        RuntimeSettings::Ray(RaySettings {
+            url: self.url.clone(),
+            shared: home.join("runs"),
+            supervisor: Some(self.supervisor.clone()),
+            token_file: None,
+            poll: "200ms".parse().unwrap(),
+        })
     }
 
     async fn first_node(&self) -> NodeName {
@@ -99,13 +121,7 @@ impl Stand for RayStand {
     type Runtime = AnyRuntime;
 
     fn open(&self, owner: &str, home: &Path) -> AnyRuntime {
-        let settings = RuntimeSettings::Ray(RaySettings {
-            url: self.url.clone(),
-            shared: home.join("runs"),
-            supervisor: Some(crate::SUPERVISOR.into()),
-            token_file: None,
-            poll: "200ms".parse().unwrap(),
-        });
+        let settings = self.settings(home);
         settings.check().unwrap();
         AnyRuntime::open(&settings, Base { owner, runs: home, supervisor: None, log_limit_bytes: 4 << 20 }).unwrap()
     }
@@ -175,10 +191,4 @@ impl Stand for RayStand {
             }
         })
     }
-}
-
-#[test]
-fn ray_keeps_the_contract() {
-    let Some(stand) = RayStand::start() else { return };
-    crate::tokio().block_on(runtime_contract::run(Arc::new(stand), &crate::ALL, 4));
 }

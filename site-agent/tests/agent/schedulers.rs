@@ -1,0 +1,106 @@
+//! One order on every runtime: the same states, the same output, the same exit code. Schedulers are real, where
+//! `tests/runtimes.sh` starts them.
+
+use crate::{
+    orchestrator::{Agent, Orchestrator},
+    world::{assignment, desired, key, until},
+};
+use rhumb_agent::{
+    AgentConfig,
+    config::Devices,
+    runtimes::{Confinement, ProcessSettings, RuntimeSettings},
+};
+use rhumb_model::site::Health;
+use rhumb_wire::{
+    AssignmentGoal::{Lease, Run},
+    AssignmentState,
+};
+use runtime_contract::{
+    Stand,
+    lab::{RayStand, SlurmLab},
+};
+use std::path::Path;
+
+const SUPERVISOR: &str = env!("CARGO_BIN_EXE_rhumb-agent");
+
+/// What a tenant sees of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    states: Vec<AssignmentState>,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    checkpoint: Option<String>,
+    log: String,
+}
+
+fn run(orchestrator: &Orchestrator, config: AgentConfig, node: &str) -> Seen {
+    let agent = Agent::start(orchestrator, config);
+    until("the node", || {
+        let nodes = orchestrator.heard(|heard| heard.reports.iter().rev().find_map(|report| report.nodes.clone()))?;
+        let here = nodes.iter().find(|n| n.name.as_str() == node)?;
+        (here.devices.iter().filter(|device| device.health == Health::Ok).count() >= 2).then_some(())
+    });
+    let key = key(1, 1);
+    let script = "echo $RHUMB_COMPONENT $RHUMB_REPLICA $RHUMB_NODE | sed s/$RHUMB_NODE/here/; echo step-9 > $RHUMB_CHECKPOINT_FILE; \
+                  echo $CUDA_VISIBLE_DEVICES | tr , '\\n' | grep -c .; sleep 1; exit 7";
+    let mut wanted = assignment(&key, Lease, &[0, 1], script);
+    wanted.node = node.parse().unwrap();
+    orchestrator.want(desired(1, 1, vec![wanted.clone()]));
+    orchestrator.until(&key, AssignmentState::Staged);
+    wanted.goal = Run;
+    orchestrator.want(desired(1, 2, vec![wanted]));
+    let ended = orchestrator.until(&key, AssignmentState::Exited);
+    let log = until("the output", || {
+        orchestrator.heard(|heard| heard.logs.get(&key).filter(|log| log.lines().count() == 2).cloned())
+    });
+    let mut states: Vec<AssignmentState> = orchestrator.heard(|heard| {
+        let of = heard.reports.iter().flat_map(|report| &report.assignments).filter(|status| status.key == key);
+        of.map(|status| status.state).collect()
+    });
+    states.dedup();
+    agent.end(orchestrator).unwrap();
+    Seen { states, exit_code: ended.exit_code, signal: ended.signal, checkpoint: ended.checkpoint, log }
+}
+
+fn expected() -> Seen {
+    Seen {
+        states: [AssignmentState::Staged, AssignmentState::Running, AssignmentState::Exited].to_vec(),
+        exit_code: Some(7),
+        signal: None,
+        checkpoint: Some("step-9".into()),
+        log: "trainer 0 here\n2\n".into(),
+    }
+}
+
+fn with_scheduler(orchestrator: &Orchestrator, data: &Path, runtime: RuntimeSettings, word: &str) -> AgentConfig {
+    let devices =
+        serde_json::json!({"source": "runtime", "models": {word: "A100"}, "kinds": {"A100": {"memory": "80GiB"}}});
+    let devices: Devices = serde_json::from_value(devices).unwrap();
+    AgentConfig { runtime, devices: Some(devices), ..orchestrator.config(data) }
+}
+
+#[test]
+fn one_order_is_the_same_as_a_process() {
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let runtime = RuntimeSettings::Process(ProcessSettings { confine: Confinement::Off });
+    let config = AgentConfig { runtime, ..orchestrator.config(folder.path()) };
+    assert_eq!(run(&orchestrator, config, "n1"), expected());
+}
+
+#[test]
+fn one_order_is_the_same_on_slurm() {
+    let Some(lab) = SlurmLab::start(Path::new(SUPERVISOR)) else { return };
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let runtime = lab.settings(lab.rest(), folder.path());
+    let config = with_scheduler(&orchestrator, &folder.path().join("data"), runtime, "a100");
+    assert_eq!(run(&orchestrator, config, "n2"), expected());
+}
+
+#[test]
+fn one_order_is_the_same_on_ray() {
+    let Some(stand) = RayStand::start(Path::new(SUPERVISOR)) else { return };
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let runtime = stand.settings(folder.path());
+    let config = with_scheduler(&orchestrator, &folder.path().join("data"), runtime, "gpu");
+    assert_eq!(run(&orchestrator, config, stand.node().as_str()), expected());
+}
