@@ -81,9 +81,9 @@ impl<C: Controller> Batch<C> {
             at.elapsed() > if answer.is_ok() { age } else { LEFT_ALONE }
         };
         if self.seen.as_ref().is_none_or(is_old) {
-            let at = Instant::now();
             let answer = self.controller.snapshot().await.map_err(|error| error.to_string());
-            self.seen = Some((at, answer));
+            // its age counts from here: one that took long is not asked for again for every run
+            self.seen = Some((Instant::now(), answer));
         }
         match &self.seen {
             Some((_, Ok(snapshot))) => Ok(snapshot),

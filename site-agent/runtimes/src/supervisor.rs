@@ -209,7 +209,12 @@ fn run(folder: &Folder, spec: &Spec, devices: Devices, asked: &Asked) -> Exit {
             reap_at = now + REAP;
         }
         match &mut ending {
-            Some(ending) => ending.go_on(main),
+            Some(ending) => {
+                if asked.heard().is_some() {
+                    ending.hurry(spec);
+                }
+                ending.go_on(main);
+            }
             None => ending = demand(folder, spec, asked).map(|demand| Ending::begin(demand, spec, main)),
         }
     };
@@ -326,8 +331,7 @@ fn demand(folder: &Folder, spec: &Spec, asked: &Asked) -> Option<Demand> {
         return Some(Demand { why: "the records of the run were removed".into(), kill_at: None });
     }
     if let Some(signal) = asked.heard() {
-        // a part of what the site leaves is kept for writing down the end
-        let kill_at = spec.site_grace_ms.map(|ms| Instant::now() + Duration::from_millis(ms * 3 / 4));
+        let kill_at = left_by_site(spec);
         return Some(Demand { why: format!("the site asked for its end by signal {signal}"), kill_at });
     }
     // one that cannot be read is being looked at again in a moment
@@ -339,6 +343,11 @@ fn demand(folder: &Folder, spec: &Spec, asked: &Asked) -> Option<Demand> {
     })
 }
 
+/// Until when all must be gone once the site has asked: a part of what it leaves is kept for writing down the end.
+fn left_by_site(spec: &Spec) -> Option<Instant> {
+    spec.site_grace_ms.map(|ms| Instant::now() + Duration::from_millis(ms * 3 / 4))
+}
+
 /// A run on its way out.
 struct Ending {
     why: String,
@@ -346,6 +355,7 @@ struct Ending {
     term_at: Option<Instant>,
     /// `None`: the kill was sent.
     kill_at: Option<Instant>,
+    is_hurried: bool,
 }
 
 impl Ending {
@@ -361,9 +371,21 @@ impl Ending {
             }
             None => now,
         };
-        let mut ending = Self { why: demand.why, term_at: Some(term_at), kill_at: Some(kill_at) };
+        let (term_at, kill_at) = (Some(term_at), Some(kill_at));
+        let mut ending = Self { why: demand.why, term_at, kill_at, is_hurried: false };
         ending.go_on(main);
         ending
+    }
+
+    /// The site asks too, and may wait for less.
+    fn hurry(&mut self, spec: &Spec) {
+        if self.is_hurried {
+            return;
+        }
+        self.is_hurried = true;
+        if let (Some(kill_at), Some(left)) = (self.kill_at, left_by_site(spec)) {
+            self.kill_at = Some(kill_at.min(left));
+        }
     }
 
     /// Sends what is due. The command's first process is not reaped, so the group is still its own.

@@ -117,6 +117,8 @@ pub(crate) async fn nothing_runs_beside_its_removed_folder<S: Stand>(stand: &S) 
     let (mut site, key) = (Site::new(stand), key());
     let mut work = site.work(&Program::Exit(0));
     work.command[2] = "trap '' TERM; echo $$ > main; while :; do sleep 0.1; done".into();
+    // until it was seen, on a slow site too
+    work.grace_ms = 60_000;
     site.begin(&key, &work).await;
     let main = site.written(&key, "main").await;
     site.forget(&key);
@@ -131,6 +133,7 @@ pub(crate) async fn nothing_runs_beside_its_removed_folder<S: Stand>(stand: &S) 
             assert!(owned, "it runs and is not listed");
             assert_ne!(observed, Observed::NotStarted);
             seen = true;
+            site.stop(&key, "nobody knows of it").await;
         }
         assert!(Instant::now() < end, "it goes on for ever");
         pause().await;
