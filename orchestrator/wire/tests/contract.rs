@@ -160,12 +160,12 @@ fn reply() -> SyncReply {
     SyncReply { seq: 12, desired: Some(desired()), log_acks: acks, pause_ms: 250 }
 }
 
-/// Puts a key that nobody knows into every object, but for the environment, where every key is known.
+/// Puts a key that nobody knows into every object, but for maps, where every key is known.
 fn extended(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let known = map.into_iter().map(|(key, value)| match key.as_str() {
-                "env" => (key, value),
+                "env" | "variants" => (key, value),
                 _ => (key, extended(value)),
             });
             known.chain([("of_the_next_version".to_owned(), json!({"some": ["thing"]}))]).collect()
