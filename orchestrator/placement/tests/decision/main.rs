@@ -18,5 +18,6 @@ mod reasons;
 mod rules;
 mod scheduler_cases;
 mod several;
+mod six;
 mod wide;
 mod world;
