@@ -119,6 +119,7 @@ fn dependencies_run_one_way() {
                 "rhumb-provision",
                 "rhumb-store",
                 "rhumb-naas",
+                "rhumb-identity",
             ],
         ),
         (
@@ -131,8 +132,10 @@ fn dependencies_run_one_way() {
                 "rhumb-provision",
                 "rhumb-store",
                 "rhumb-control",
+                "rhumb-identity",
             ],
         ),
+        ("orchestrator/identity", &["rhumb-model"]),
         ("netprobe/session", &[]),
         ("netprobe/mesh", &["rhumb-model"]),
         ("netprobe/emulator", &[]),
@@ -141,7 +144,15 @@ fn dependencies_run_one_way() {
         ("site-agent/hardware", &["rhumb-model", "rhumb-devices"]),
         (
             "site-agent",
-            &["rhumb-model", "rhumb-wire", "rhumb-probe", "rhumb-probe-session", "rhumb-devices", "rhumb-hardware"],
+            &[
+                "rhumb-model",
+                "rhumb-wire",
+                "rhumb-probe",
+                "rhumb-probe-session",
+                "rhumb-devices",
+                "rhumb-hardware",
+                "rhumb-identity",
+            ],
         ),
     ]);
     for (member, manifest) in manifests() {

@@ -1,6 +1,9 @@
 //! The agent's configuration: one file, YAML or JSON; unknown keys are refused.
 
-use crate::error::AgentError;
+use crate::{
+    error::AgentError,
+    identity::{Credential, Held},
+};
 use rhumb_model::{
     Bytes, DatasetName, Label, ModelName, NodeName, PointName, Span, document,
     federation_file::{DeviceKind, NodeEntry},
@@ -21,7 +24,8 @@ pub struct AgentConfig {
     pub point: PointName,
     /// Base URL of the orchestrator.
     pub orchestrator: String,
-    /// Bearer token of this point; or `token_file`, whose content is one.
+    /// Bearer token of this point; or `token_file`, whose content is one; neither: the agent has joined, and what it got
+    /// is in its data folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -261,7 +265,7 @@ impl AgentConfig {
                 return setting("devices.host.every", &host.every, "write at least 1s");
             }
         }
-        if self.token.is_some() == self.token_file.is_some() {
+        if self.token.is_some() && self.token_file.is_some() {
             return setting("token", &"", "give either token or token_file");
         }
         if self.sync.wait.micros() > 5_000_000 {
@@ -275,15 +279,43 @@ impl AgentConfig {
         Ok(())
     }
 
-    /// The bearer token, read from its file where there is one.
-    pub(crate) fn secret(&self) -> Result<Token, AgentError> {
+    /// Of an agent that has joined, with all else as it is by default: what this host has, any ports.
+    pub fn joined(held: &Held, data_dir: PathBuf) -> Self {
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        Self {
+            point: held.point.clone(),
+            orchestrator: held.orchestrator.clone(),
+            token: None,
+            token_file: None,
+            data_dir,
+            listen: Listen { reflector: any, overlay: any },
+            devices: Some(Devices::Auto { host: HostSettings::default() }),
+            datasets: Vec::new(),
+            sync: SyncConfig::default(),
+            limits: Limits::default(),
+            on_shutdown: OnShutdown::default(),
+            stop_with_parent: false,
+            supervisor: None,
+        }
+    }
+
+    /// By what this agent is known: its token, read from its file where there is one, or what it got when it joined.
+    pub(crate) fn credential(&self) -> Result<Credential, AgentError> {
         match (&self.token, &self.token_file) {
-            (Some(token), _) => Ok(token.clone()),
+            (Some(token), _) => Ok(Credential::Token(token.clone())),
             (None, Some(path)) => match fs::read_to_string(path) {
-                Ok(text) => Ok(Token(text.trim().to_owned())),
+                Ok(text) => Ok(Credential::Token(Token(text.trim().to_owned()))),
                 Err(source) => Err(AgentError::Read { what: "the token file", path: path.clone(), source }),
             },
-            (None, None) => Ok(Token(String::new())),
+            (None, None) => match Held::load(&self.data_dir)? {
+                Some(held) if held.point == self.point => Ok(Credential::Certificate(held)),
+                Some(held) => Err(AgentError::Identity {
+                    reason: format!("its certificate is for {}, its configuration for {}", held.point, self.point),
+                }),
+                None => Err(AgentError::Identity {
+                    reason: "give it a token or token_file, or let it join with --join URL --token TOKEN".into(),
+                }),
+            },
         }
     }
 }
@@ -330,7 +362,7 @@ mod tests {
         };
         assert!(reason(&format!("{LEAST}data_dri: /y\n")).contains("data_dri"));
         assert!(reason(&format!("{LEAST}sync: {{wait: 60s}}\n")).contains("sync.wait 1m"));
-        assert!(reason(&LEAST.replace("token: abc\n", "")).contains("token_file"));
+        assert!(reason(&format!("{LEAST}token_file: /x\n")).contains("token_file"));
         assert!(reason(&LEAST.replace("http://", "ftp://")).contains("orchestrator"));
     }
 

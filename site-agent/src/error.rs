@@ -24,6 +24,10 @@ pub enum AgentError {
     Probe(#[from] ProbeError),
     #[error("cannot carry routes")]
     Overlay(#[from] OverlayError),
+    #[error("cannot reach the orchestrator at {url}")]
+    Reach { url: String, source: reqwest::Error },
+    #[error("this agent has no identity: {reason}")]
+    Identity { reason: String },
     #[error("cannot make an HTTP client")]
     Client(#[source] reqwest::Error),
     #[error("cannot read the device catalogue {path}", path = path.display())]

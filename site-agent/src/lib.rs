@@ -17,6 +17,7 @@ mod device;
 mod durable;
 mod error;
 mod host;
+pub mod identity;
 mod input;
 pub mod lease;
 mod probe;

@@ -10,6 +10,7 @@ use crate::{
     durable::{self, Keep},
     error::AgentError,
     host::BootTime,
+    identity::{Credential, Held, keep_renewed},
     probe::{self, Roster},
     runtime::ProcessRuntime,
     store::DatasetStore,
@@ -50,13 +51,18 @@ const CLOSE_ROUTES: Duration = Duration::from_secs(5);
 /// Runs the agent until `shutdown` is done. Needs a tokio runtime of several threads.
 pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Result<(), AgentError> {
     config.check()?;
-    let client =
-        Client::new(&config.orchestrator, &config.secret()?, &config.sync, config.limits.reply.bytes() as usize)?;
+    let credential = config.credential()?;
+    let reply_bytes = config.limits.reply.bytes() as usize;
+    let client = Client::new(&config.orchestrator, &credential, &config.sync, reply_bytes)?;
     let devices = config.devices.clone();
     let looked = spawn_blocking(move || device::inventory(devices.as_ref())).await.map_err(|_| AgentError::Panic)??;
     let device::Inventory { nodes, changes } = looked;
     let data_dir = prepare(&config.data_dir)?;
     let _lock = lock(&data_dir)?;
+    let identities = match credential {
+        Credential::Certificate(held) => Some(keep_renewed(held, data_dir.clone())),
+        Credential::Token(_) => None,
+    };
     let store = Arc::new(open_store(&config, data_dir.clone()).await?);
     let reflector = Reflector::bind(config.listen.reflector, ReflectorConfig::default())?;
     let mut random = StdRng::from_os_rng();
@@ -90,6 +96,9 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     let driver = Driver {
         agent: Some(agent),
         client,
+        identities,
+        orchestrator: config.orchestrator,
+        reply_bytes,
         prober,
         reflector,
         trains,
@@ -152,6 +161,17 @@ async fn changed(devices: &mut Option<watch::Receiver<Vec<NodeReport>>>) -> Vec<
     std::future::pending().await
 }
 
+/// What this agent is known by, once that changes.
+async fn next_identity(identities: &mut Option<watch::Receiver<Held>>) -> Held {
+    if let Some(changes) = identities {
+        if changes.changed().await.is_ok() {
+            return changes.borrow_and_update().clone();
+        }
+        *identities = None;
+    }
+    std::future::pending().await
+}
+
 type Answer = (BootTime, Result<SyncReply, SyncError>);
 type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
@@ -159,6 +179,10 @@ struct Driver {
     /// `None`: a step is being made.
     agent: Option<Agent<ProcessRuntime>>,
     client: Client,
+    /// Certificates as they are renewed.
+    identities: Option<watch::Receiver<Held>>,
+    orchestrator: String,
+    reply_bytes: usize,
     prober: Prober,
     reflector: Reflector,
     trains: Trains,
@@ -212,6 +236,10 @@ impl Driver {
                     // the call on its way says what there was
                     call = None;
                     self.hurry();
+                }
+                held = next_identity(&mut self.identities) => {
+                    let credential = Credential::Certificate(held);
+                    self.client = Client::new(&self.orchestrator, &credential, &self.sync, self.reply_bytes)?;
                 }
                 _ = tick.tick() => {
                     self.step().await?;

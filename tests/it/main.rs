@@ -2,6 +2,7 @@
 
 mod contention;
 mod documents;
+mod enrolment;
 mod examples;
 mod lost_agent;
 mod lost_orchestrator;

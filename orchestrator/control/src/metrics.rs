@@ -18,6 +18,8 @@ pub const FAULTS: &str = "rhumb_faults_total";
 pub const ROUND_SECONDS: &str = "rhumb_placement_round_seconds";
 /// Reports taken in.
 pub const REPORTS: &str = "rhumb_reports_total";
+/// Agents that asked to join without a good token.
+pub const JOINS_REFUSED: &str = "rhumb_joins_refused_total";
 /// Reports that were not newer than what is known.
 pub const REPORTS_IGNORED: &str = "rhumb_reports_ignored_total";
 /// Link figures that cannot be true.

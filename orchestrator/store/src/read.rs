@@ -1,5 +1,7 @@
 //! Every question that a store answers, on one connection.
 
+pub mod enrolment;
+
 use crate::{
     codec::bound,
     error::Fault,

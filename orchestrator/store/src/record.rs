@@ -1,5 +1,9 @@
 //! Rows as the control plane sees them.
 
+mod enrolment;
+
+pub use enrolment::{AuthorityRecord, CertificateRecord, JoinTokenRecord};
+
 use jiff::Timestamp;
 use rhumb_model::{
     Bandwidth, Change, ComponentName, Latency, LinkId, Node, NodeName, Order, OrderId, OrderState, Phase, Plan, Ppm,

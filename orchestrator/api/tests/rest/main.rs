@@ -8,6 +8,7 @@ mod credentials;
 mod crowd;
 mod desk;
 mod documents;
+mod enrolment;
 mod history;
 mod leaks;
 mod life;

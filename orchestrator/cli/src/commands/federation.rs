@@ -1,6 +1,7 @@
 //! `rhumb site`, `link`, `path` and `route`.
 
 use super::{
+    enrol::{self, JoinArgs},
     explain,
     token::{self, TokenArgs},
 };
@@ -30,8 +31,21 @@ pub enum SiteCommand {
     #[command(after_help = "Example:\n  rhumb site undrain shanghai-core")]
     Undrain { site: String },
     /// Make a token for the agent of a site or relay point
-    #[command(after_help = "Example:\n  rhumb site token shanghai-core > token && chmod 600 token")]
-    Token(TokenArgs),
+    #[command(
+        after_help = "Examples:\n  rhumb site token shanghai-core > token && chmod 600 token\n  rhumb site token shanghai-core --join --ceiling 64"
+    )]
+    Token {
+        #[command(flatten)]
+        token: TokenArgs,
+        #[command(flatten)]
+        join: JoinArgs,
+    },
+    /// Certificates that the agent of a site or relay point was given
+    #[command(after_help = "Example:\n  rhumb site certificates shanghai-core")]
+    Certificates { site: String },
+    /// Revoke a certificate: it opens nothing from then on
+    #[command(after_help = "Example:\n  rhumb site revoke 4d5e0f7a9b3c41d28e6f00a1b2c3d4e5")]
+    Revoke { serial: String },
 }
 
 #[derive(Debug, Subcommand)]
@@ -120,7 +134,12 @@ pub async fn site(command: SiteCommand, client: &Client, output: Output) -> Resu
             output.show(&site, |o| site_table(&site, o))?;
         }
         SiteCommand::Drain { site } => drain(client, &site, "drain").await?,
-        SiteCommand::Token(args) => return token::create(token::Kind::Agent, args, client, output).await,
+        SiteCommand::Token { token, join } if join.join => {
+            return enrol::join_token(token.subject(), &join, client, output).await;
+        }
+        SiteCommand::Token { token, .. } => return token::create(token::Kind::Agent, token, client, output).await,
+        SiteCommand::Certificates { site } => enrol::certificates(&site, client, output).await?,
+        SiteCommand::Revoke { serial } => enrol::revoke(&serial, client).await?,
         SiteCommand::Undrain { site } => drain(client, &site, "undrain").await?,
     }
     Ok(Exit::Done)

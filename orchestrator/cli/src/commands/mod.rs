@@ -1,5 +1,6 @@
 //! Commands that ask a server.
 
+mod enrol;
 pub mod explain;
 pub mod federation;
 pub mod follow;

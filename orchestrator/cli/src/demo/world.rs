@@ -73,6 +73,8 @@ impl World {
         };
         let admin = TokenEntry { file: layout.admin_token(), kind: TokenKindEntry::Admin, subject: TENANT.to_owned() };
         Ok(ServerConfig {
+            identity: rhumb_control::config::IdentityConfig::default(),
+            tls: None,
             listen,
             hosts: hosts.collect(),
             database: format!("sqlite:{}", layout.server().join("rhumb.db").display()),

@@ -5,6 +5,7 @@
 mod bench;
 mod bounds;
 mod crash;
+mod enrolment;
 mod fixture;
 mod holds;
 mod keys;
@@ -97,6 +98,10 @@ cases! {
         logs_are_kept_once_and_bounded,
         windows_of_links_are_kept_once_and_for_a_time,
         tokens_read_back;
+    enrolment:
+        a_join_token_makes_one_certificate,
+        a_revoked_certificate_is_good_for_nothing,
+        the_newest_authority_stays;
     keys:
         a_key_has_one_first_answer,
         a_key_makes_one_order,
