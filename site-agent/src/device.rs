@@ -92,6 +92,7 @@ fn expand(kinds: &BTreeMap<ModelName, DeviceKind>, groups: &[DeviceGroupEntry]) 
                 numa: numas.get(place).copied(),
                 pcie: pcies.get(place).copied(),
                 health: Health::Ok,
+                mig: None,
             });
         }
     }

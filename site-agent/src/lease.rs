@@ -206,6 +206,7 @@ mod tests {
             numa: None,
             pcie: None,
             health: Health::Ok,
+            mig: None,
         };
         NodeReport {
             name: NodeName::new(name).unwrap(),

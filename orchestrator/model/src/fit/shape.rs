@@ -1,9 +1,9 @@
 //! From nodes to shapes.
 
-use super::{DeviceGroup, FreeNodes, NodeShape, NodeUse, WHOLE};
+use super::{DeviceGroup, FreeNodes, NodeShape, NodeUse, Slices, WHOLE};
 use crate::{
     quantity::{Bytes, Cores},
-    site::{Device, Health, Node},
+    site::{Device, DeviceSlice, Health, Node, Piece},
 };
 use std::collections::BTreeMap;
 
@@ -70,6 +70,24 @@ pub(super) fn rest(device: &Device, used: &NodeUse) -> Option<(u16, Bytes)> {
     (share > 0 && !memory.is_zero()).then_some((share, memory))
 }
 
+/// Slices of a device that nobody has, by number.
+pub(super) fn idle<'a>(device: &'a Device, used: &NodeUse) -> Vec<&'a DeviceSlice> {
+    let is_idle = |s: &&DeviceSlice| {
+        let number = Piece::Slice { device: device.index, slice: s.number }.number();
+        number.is_some_and(|n| !used.devices.contains_key(&n))
+    };
+    // one that is held as a whole, from before it was cut, has nothing to give
+    let slices = if used.devices.contains_key(&device.index) { &[] } else { device.slices() };
+    slices.iter().filter(is_idle).collect()
+}
+
+/// What a device with these idle slices has to give.
+pub(super) fn cut(idle: &[&DeviceSlice]) -> Slices {
+    let mut profiles: Vec<_> = idle.iter().map(|s| s.profile).collect();
+    profiles.sort_unstable();
+    Slices::Cut(profiles)
+}
+
 /// A group with the devices in it.
 pub(super) type Members<'a> = (DeviceGroup, Vec<&'a Device>);
 
@@ -95,11 +113,15 @@ pub(super) fn layout<'a>(node: &'a Node, used: &NodeUse) -> (NodeShape, Vec<Vec<
             };
             (group, Vec::new())
         });
-        group.total += 1;
-        match rest(device, used) {
-            Some(rest) if rest == (WHOLE, device.memory) => group.free += 1,
-            Some(rest) => group.partial.push(rest),
-            None => {}
+        if device.is_in_slices() {
+            group.add_slices(cut(&idle(device, used)));
+        } else {
+            group.total += 1;
+            match rest(device, used) {
+                Some(rest) if rest == (WHOLE, device.memory) => group.free += 1,
+                Some(rest) => group.partial.push(rest),
+                None => {}
+            }
         }
         list.push(device);
     }
