@@ -6,7 +6,7 @@ mod advance;
 mod environment;
 mod report;
 
-pub(crate) use report::{Envelope, Inventory, Visible};
+pub(crate) use report::{Envelope, Visible};
 
 use crate::{
     carrier::Carrier,
@@ -22,7 +22,7 @@ use crate::{
 };
 use rhumb_model::{OrderId, PointName};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, Desired, NodeReport, RouteStatus,
+    Assignment, AssignmentGoal, Desired, DeviceFigures, NodeReport, RouteStatus, Teller, Telling,
     report::{AssignmentKey, RouteKey},
 };
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,8 @@ pub(crate) struct Foundation<R> {
 
 pub(crate) struct Agent<R> {
     base: Foundation<R>,
+    /// What the orchestrator is told of the nodes.
+    teller: Teller,
     records: Records,
     inputs: Inputs,
     allocator: Allocator,
@@ -149,8 +151,10 @@ impl<R: Runtime> Agent<R> {
         let orphans = orphans.into_iter().filter(|key| !entries.contains_key(key)).collect();
         let inputs = Inputs::new(&base.data_dir, Arc::clone(&base.store));
         let (desired, listed, answered) = (None, BTreeMap::new(), None);
+        let teller = Teller::new(allocator.judge(&base.nodes));
         let mut agent = Self {
             base,
+            teller,
             records,
             inputs,
             allocator,
@@ -254,12 +258,29 @@ impl<R: Runtime> Agent<R> {
         }
     }
 
-    /// The nodes have something else now. What runs goes on.
-    pub(crate) fn renew(&mut self, nodes: Vec<NodeReport>) {
-        for (key, device) in self.allocator.renew(&nodes) {
-            tracing::warn!(order = %key.order, component = %key.component, device, "a device under an order is not well");
+    /// The nodes have something else now. What runs goes on. Whether there is anything to tell.
+    pub(crate) fn renew(&mut self, nodes: Vec<NodeReport>) -> bool {
+        for (key, piece) in self.allocator.renew(&nodes) {
+            // a person must act: the work may fail, and its device is given to nobody
+            tracing::error!(order = %key.order, component = %key.component, %piece, "a device under an order is not well");
         }
         self.base.nodes = nodes;
+        self.judge()
+    }
+
+    /// Looks again at what of the nodes may be sold; whether that is news.
+    fn judge(&mut self) -> bool {
+        self.teller.renew(self.allocator.judge(&self.base.nodes))
+    }
+
+    /// How the devices fare.
+    pub(crate) fn measure(&mut self, figures: Vec<DeviceFigures>) {
+        self.teller.measure(figures);
+    }
+
+    /// The orchestrator has heard what a report told of the nodes, and has this now.
+    pub(crate) fn told(&mut self, told: Telling, known: Option<u64>) {
+        self.teller.answered(told, known);
     }
 
     /// From now on nothing is started, and what runs is stopped.
