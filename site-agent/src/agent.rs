@@ -36,7 +36,8 @@ use std::{
 pub(crate) struct Foundation<R> {
     pub(crate) point: PointName,
     pub(crate) data_dir: PathBuf,
-    pub(crate) nodes: Vec<NodeReport>,
+    /// `None`: nobody knows yet.
+    pub(crate) nodes: Option<Vec<NodeReport>>,
     pub(crate) limits: Limits,
     pub(crate) runtime: R,
     pub(crate) carrier: Arc<dyn Carrier>,
@@ -137,7 +138,7 @@ impl<R: Runtime> Agent<R> {
     pub(crate) fn open(base: Foundation<R>) -> Result<Self, AgentError> {
         let failed = |source| AgentError::Folder { path: base.data_dir.clone(), source };
         let records = Records::open(runs(&base.data_dir)).map_err(failed)?;
-        let mut allocator = Allocator::new(&base.nodes);
+        let mut allocator = Allocator::new(base.nodes.as_deref().unwrap_or_default());
         let mut entries = BTreeMap::new();
         for record in records.load().map_err(failed)? {
             allocator.see(&record.key);
@@ -151,7 +152,7 @@ impl<R: Runtime> Agent<R> {
         let orphans = orphans.into_iter().filter(|key| !entries.contains_key(key)).collect();
         let inputs = Inputs::new(&base.data_dir, Arc::clone(&base.store));
         let (desired, listed, answered) = (None, BTreeMap::new(), None);
-        let teller = Teller::new(allocator.judge(&base.nodes));
+        let teller = base.nodes.as_ref().map_or_else(Teller::waiting, |nodes| Teller::new(allocator.judge(nodes)));
         let mut agent = Self {
             base,
             teller,
@@ -264,13 +265,14 @@ impl<R: Runtime> Agent<R> {
             // a person must act: the work may fail, and its device is given to nobody
             tracing::error!(order = %key.order, component = %key.component, %piece, "a device under an order is not well");
         }
-        self.base.nodes = nodes;
+        self.base.nodes = Some(nodes);
         self.judge()
     }
 
     /// Looks again at what of the nodes may be sold; whether that is news.
     fn judge(&mut self) -> bool {
-        self.teller.renew(self.allocator.judge(&self.base.nodes))
+        let judged = self.base.nodes.as_ref().map(|nodes| self.allocator.judge(nodes));
+        judged.is_some_and(|nodes| self.teller.renew(nodes))
     }
 
     /// How the devices fare.

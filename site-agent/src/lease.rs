@@ -63,7 +63,9 @@ pub enum LeaseError {
     Profile { node: NodeName, piece: Piece, found: SliceProfile, asked: SliceProfile },
     #[error("device {device} of node {node} was cut anew under order {order}, which must end first", order = by.order)]
     CutAnew { node: NodeName, device: u32, by: AssignmentKey },
-    #[error("device {device} of node {node} has {thousandths} thousandths and {memory} free, which is less than asked for")]
+    #[error(
+        "device {device} of node {node} has {thousandths} thousandths and {memory} free, which is less than asked for"
+    )]
     Share { node: NodeName, device: u32, thousandths: u64, memory: Bytes },
     #[error("node {node} has {free} cores free, {needed} are needed")]
     Cpu { node: NodeName, free: Cores, needed: Cores },
@@ -119,7 +121,8 @@ impl Allocator {
                 let index = Piece::of(*number).device();
                 let Some(device) = node.devices.iter_mut().find(|d| d.index == index) else { continue };
                 device.health = Health::Degraded;
-                let why = format!("cut anew under order {}: nothing of it is given away until that has ended", by.order);
+                let why =
+                    format!("cut anew under order {}: nothing of it is given away until that has ended", by.order);
                 let unknown = UnknownValue { device: index, value: "slices".into(), why };
                 if !node.unknown.iter().any(|u| u.device == index && u.value == unknown.value) {
                     node.unknown.push(unknown);
@@ -253,9 +256,8 @@ impl Allocator {
         }
         let here = || self.claims.iter().filter(|(_, held)| held.node == claim.node);
         let of_device = |held: &Claim| held.devices.iter().any(|n| Piece::of(*n).device() == index);
-        let anew = |held: &Claim| {
-            held.devices.iter().any(|n| Piece::of(*n).device() == index && self.is_cut_anew(held, *n))
-        };
+        let anew =
+            |held: &Claim| held.devices.iter().any(|n| Piece::of(*n).device() == index && self.is_cut_anew(held, *n));
         if let Some((by, _)) = here().find(|(_, held)| anew(held)) {
             return Err(LeaseError::CutAnew { node, device: index, by: by.clone() });
         }
@@ -266,7 +268,8 @@ impl Allocator {
             if device.is_in_slices() {
                 return Err(LeaseError::InSlices { node, device: index });
             }
-            let shares = || here().filter(|(_, held)| of_device(held)).filter_map(|(by, held)| Some((by, held.share()?)));
+            let shares =
+                || here().filter(|(_, held)| of_device(held)).filter_map(|(by, held)| Some((by, held.share()?)));
             let Some((thousandths, memory)) = claim.share() else {
                 return match shares().next() {
                     Some((by, _)) => Err(LeaseError::Taken { node, device: piece, by: by.clone() }),

@@ -65,6 +65,9 @@ pub struct Fares {
     /// Processes that compute on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u32>,
+    /// The last error that the driver reported by number; 0: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xid: Option<u32>,
 }
 
 impl Fares {
@@ -83,6 +86,7 @@ impl Fares {
             || beyond(self.power_mw, told.power_mw, power.max(2_000))
             || self.ecc_uncorrected != told.ecc_uncorrected
             || self.processes != told.processes
+            || self.xid != told.xid
     }
 }
 
@@ -107,8 +111,13 @@ pub struct Telling {
 
 impl Teller {
     pub fn new(nodes: Vec<NodeReport>) -> Self {
+        Self { revision: 1, nodes: Arc::new(nodes), ..Self::waiting() }
+    }
+
+    /// Of an agent that does not know yet what there is, and tells nothing until it does.
+    pub fn waiting() -> Self {
         let (figures, known_figures) = (BTreeMap::new(), BTreeMap::new());
-        Self { revision: 1, nodes: Arc::new(nodes), known: None, figures, known_figures }
+        Self { revision: 0, nodes: Arc::default(), known: None, figures, known_figures }
     }
 
     pub fn nodes(&self) -> &Arc<Vec<NodeReport>> {
@@ -117,7 +126,7 @@ impl Teller {
 
     /// The nodes are these now; whether that is new.
     pub fn renew(&mut self, nodes: Vec<NodeReport>) -> bool {
-        if *self.nodes == nodes {
+        if *self.nodes == nodes && self.revision > 0 {
             return false;
         }
         self.revision += 1;
@@ -135,6 +144,7 @@ impl Teller {
     /// What the next report says.
     pub fn tell(&self) -> Telling {
         let (nodes, changes) = match &self.known {
+            _ if self.revision == 0 => (None, None),
             None => (Some(self.nodes.to_vec()), None),
             Some((known, _)) if *known == self.revision => (None, None),
             Some((base, had)) => (None, Some(changes(*base, had, &self.nodes))),
@@ -154,6 +164,9 @@ impl Teller {
 
     /// The report with this in it was answered, and `known` is what the orchestrator has since.
     pub fn answered(&mut self, told: Telling, known: Option<u64>) {
+        if told.update.revision == 0 {
+            return;
+        }
         if known != Some(told.update.revision) {
             self.known = None;
             self.known_figures.clear();

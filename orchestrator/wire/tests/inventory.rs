@@ -192,6 +192,19 @@ fn what_changes_travels_alone() {
 }
 
 #[test]
+fn an_agent_that_does_not_know_yet_says_nothing() {
+    let mut line = Line::new();
+    line.call(true, true);
+    (line.boot, line.seq, line.teller) = (2, 0, Teller::waiting());
+    line.call(true, true);
+    line.call(true, true);
+    assert_eq!(line.hearer.nodes().unwrap().len(), 2, "what was there before its start stays");
+    line.teller.renew(Vec::new());
+    line.call(true, true);
+    assert!(line.hearer.nodes().unwrap().is_empty());
+}
+
+#[test]
 fn an_unknown_base_is_answered_by_asking_for_all() {
     let mut line = Line::new();
     line.call(true, true);
@@ -234,6 +247,7 @@ fn a_thousand_quiet_accelerators_cost_little() {
                     power_mw: Some(70_000 + u64::from(flicker) * 900),
                     ecc_uncorrected: Some(0),
                     processes: Some(0),
+                    xid: Some(0),
                 },
             })
         }));

@@ -22,7 +22,8 @@ impl<R: Runtime> Agent<R> {
             }
             return;
         }
-        if self.closing.is_some() {
+        // what nobody has looked at yet is neither given nor refused
+        if self.closing.is_some() || self.base.nodes.is_none() {
             return;
         }
         let claim = Claim {
@@ -71,7 +72,8 @@ impl<R: Runtime> Agent<R> {
                     | LeaseError::Share { .. } => self.allocator.choose(claim),
                     _ => None,
                 };
-                let named = |numbers: Vec<u32>| numbers.into_iter().map(|n| Piece::of(n).to_string()).collect::<Vec<_>>();
+                let named =
+                    |numbers: Vec<u32>| numbers.into_iter().map(|n| Piece::of(n).to_string()).collect::<Vec<_>>();
                 let hint = instead.map_or_else(String::new, |n| format!("; free here: {}", named(n).join(", ")));
                 Some(Phase::Ended(End::unrun(AssignmentState::Refused, format!("{error}{hint}"))))
             }

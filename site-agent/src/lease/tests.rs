@@ -146,7 +146,10 @@ fn a_slice_is_leased_by_its_own_name_and_its_device_is_not() {
     assert!(refused(&mut leases, slices(1, &[1], "3g.40gb")).contains("2g.20gb now, 3g.40gb was asked for"));
     assert!(refused(&mut leases, slices(1, &[5], "3g.40gb")).contains("no device 1/5"));
     assert!(refused(&mut leases, claim("n1", &[1], 0)).contains("cut into slices"));
-    assert_eq!(leases.choose(&slices(1, &[0], "2g.20gb")), Some(vec![Piece::Slice { device: 1, slice: 1 }.number().unwrap()]));
+    assert_eq!(
+        leases.choose(&slices(1, &[0], "2g.20gb")),
+        Some(vec![Piece::Slice { device: 1, slice: 1 }.number().unwrap()])
+    );
     assert_eq!(leases.choose(&slices(1, &[0], "3g.40gb")), None);
     leases.release(&key(1, 1, 0));
     leases.lease(&key(2, 1, 0), slices(1, &[0], "3g.40gb")).unwrap();
