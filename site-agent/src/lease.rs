@@ -39,7 +39,7 @@ impl Claim {
     fn share(&self) -> Option<(u64, Bytes)> {
         match self.part {
             Some(DevicePart::Share { thousandths, memory_bytes }) => {
-                Some((u64::from(thousandths), Bytes::from_bytes(memory_bytes)))
+                Some((u64::from(thousandths), Bytes::from_bytes(memory_bytes.unwrap_or(0))))
             }
             Some(DevicePart::Slice { .. }) | None => None,
         }
@@ -160,7 +160,7 @@ impl Allocator {
             Some(DevicePart::Share { thousandths, memory_bytes }) => {
                 accelerators.count = None;
                 accelerators.share = Some(Share::from_thousandths(u64::from(thousandths)));
-                accelerators.memory = Some(Bytes::from_bytes(memory_bytes));
+                accelerators.memory = memory_bytes.map(Bytes::from_bytes);
             }
             None => {}
         }
@@ -176,6 +176,7 @@ impl Allocator {
 
     /// Grants `claim` to `key`, or says why not and changes no lease. The same again is granted again.
     pub fn lease(&mut self, key: &AssignmentKey, mut claim: Claim) -> Result<(), LeaseError> {
+        self.size(&mut claim);
         if let Some(held) = self.claims.get(key) {
             return if held.asks_as(&claim) { Ok(()) } else { Err(LeaseError::Changed(claim.node)) };
         }
@@ -223,6 +224,17 @@ impl Allocator {
 
     pub fn claims(&self) -> &BTreeMap<AssignmentKey, Claim> {
         &self.claims
+    }
+
+    /// A share that names no memory has its part of the device's.
+    fn size(&self, claim: &mut Claim) {
+        let Some(DevicePart::Share { thousandths, memory_bytes: memory_bytes @ None }) = &mut claim.part else {
+            return;
+        };
+        let device =
+            claim.devices.first().and_then(|n| self.nodes.get(&claim.node)?.devices.iter().find(|d| d.index == *n));
+        let share = Share::from_thousandths(u64::from(*thousandths));
+        *memory_bytes = device.map(|d| fit::memory_of_share(None, share, d.memory).bytes());
     }
 
     /// The slices of the claim, as they are.

@@ -69,6 +69,12 @@ impl Piece {
         }
     }
 
+    /// Numbers that slices of a device may have.
+    pub fn slices_of(device: u32) -> std::ops::Range<u32> {
+        let first = device.saturating_mul(SLICES).saturating_add(FIRST_SLICE);
+        first..first.saturating_add(SLICES)
+    }
+
     /// The device that it is, or is of.
     pub fn device(self) -> u32 {
         match self {

@@ -114,8 +114,12 @@ pub struct Assignment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum DevicePart {
-    /// Beside others, who are told their shares as well.
-    Share { thousandths: u16, memory_bytes: u64 },
+    /// Beside others, who are told their shares as well. Without a word of its memory it is that share of the device's.
+    Share {
+        thousandths: u16,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory_bytes: Option<u64>,
+    },
     /// Slices of this profile; what has another one now is refused.
     Slice { profile: SliceProfile },
 }

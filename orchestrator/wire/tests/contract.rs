@@ -33,7 +33,7 @@ fn desired() -> Desired {
         goal: AssignmentGoal::Run,
         node: "n1".parse().unwrap(),
         devices: vec![0, 3],
-        part: Some(DevicePart::Share { thousandths: 250, memory_bytes: 9 }),
+        part: Some(DevicePart::Share { thousandths: 250, memory_bytes: Some(9) }),
         cpu: serde_json::from_value(json!(1.5)).unwrap(),
         memory: "4GiB".parse().unwrap(),
         command: vec!["python".into(), "train.py".into()],

@@ -251,9 +251,8 @@ impl<R: Runtime> Agent<R> {
 
     fn work_with(&self, assignment: &Assignment, inputs: &[(String, PathBuf)], flows: &[(u32, PathBuf)]) -> Work {
         let outputs = self.base.store.outputs(assignment.key.order, assignment.key.generation);
-        let slices = self.allocator.claims().get(&assignment.key).map(|claim| &claim.slices);
         let place = environment::Place {
-            slices,
+            claim: self.allocator.claims().get(&assignment.key),
             site: &self.base.point,
             search_path: &self.base.search_path,
             outputs: &outputs,

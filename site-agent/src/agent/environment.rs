@@ -14,9 +14,10 @@
 //! | `RHUMB_FLOW_<n>` | path of the socket of flow n |
 //! | `TRACEPARENT` | W3C trace context of the order |
 
+use crate::lease::Claim;
 use rhumb_model::{
     PointName,
-    site::{DeviceSlice, Isolation, Piece},
+    site::{Isolation, Piece},
 };
 use rhumb_wire::{Assignment, DevicePart};
 use std::{
@@ -27,8 +28,8 @@ use std::{
 /// What the environment says beside the assignment itself.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
-    /// Those that it has leased, by the number of the piece.
-    pub(super) slices: Option<&'a BTreeMap<u32, DeviceSlice>>,
+    /// What it has leased.
+    pub(super) claim: Option<&'a Claim>,
     pub(super) site: &'a PointName,
     pub(super) search_path: &'a str,
     pub(super) outputs: &'a Path,
@@ -45,7 +46,7 @@ pub(super) fn environment(assignment: &Assignment, place: &Place<'_>) -> BTreeMa
     env.extend(own.map(|(name, value)| (name.clone(), value.clone())));
     let key = &assignment.key;
     let visible = |number: &u32| {
-        let uuid = place.slices.and_then(|s| s.get(number)).and_then(|s| s.uuid.clone());
+        let uuid = place.claim.and_then(|c| c.slices.get(number)).and_then(|s| s.uuid.clone());
         match Piece::of(*number) {
             Piece::Device(index) => index.to_string(),
             // a slice that nobody can name stands in the tools' own notation
@@ -64,8 +65,9 @@ pub(super) fn environment(assignment: &Assignment, place: &Place<'_>) -> BTreeMa
         ("CUDA_VISIBLE_DEVICES", devices.join(",")),
     ];
     env.extend(fixed.map(|(name, value)| (name.to_owned(), value)));
-    match assignment.part {
+    match place.claim.map_or(assignment.part, |c| c.part) {
         Some(DevicePart::Share { thousandths, memory_bytes }) => {
+            let memory_bytes = memory_bytes.unwrap_or(0);
             let pct = thousandths.div_ceil(10).clamp(1, 100);
             // as the work numbers them: it sees no other device
             let limit = format!("0={}M", memory_bytes >> 20);

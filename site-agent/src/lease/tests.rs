@@ -131,7 +131,7 @@ fn slices(device: u32, numbers: &[u32], profile: &str) -> Claim {
 }
 
 fn share(device: u32, thousandths: u16, gib: u64) -> Claim {
-    Claim { part: Some(DevicePart::Share { thousandths, memory_bytes: gib << 30 }), ..claim("n1", &[device], 0) }
+    Claim { part: Some(DevicePart::Share { thousandths, memory_bytes: Some(gib << 30) }), ..claim("n1", &[device], 0) }
 }
 
 #[test]
@@ -199,6 +199,13 @@ fn shares_stand_beside_each_other_up_to_the_whole() {
     assert!(matches!(refused, Err(LeaseError::Taken { .. })), "{refused:?}");
     leases.release(&key(1, 1, 0));
     leases.release(&key(2, 1, 0));
+    // without a word of memory it is the share's part of it
+    let quarter = Claim { part: Some(DevicePart::Share { thousandths: 250, memory_bytes: None }), ..share(0, 250, 0) };
+    leases.lease(&key(6, 1, 0), quarter.clone()).unwrap();
+    leases.lease(&key(6, 1, 0), quarter).expect("the same again is granted again");
+    let held = leases.claims()[&key(6, 1, 0)].part;
+    assert_eq!(held, Some(DevicePart::Share { thousandths: 250, memory_bytes: Some(20 << 30) }));
+    leases.release(&key(6, 1, 0));
     leases.lease(&key(4, 2, 0), claim("n1", &[0], 0)).unwrap();
     assert!(matches!(leases.lease(&key(5, 1, 0), share(0, 10, 0)), Err(LeaseError::Taken { .. })));
 }

@@ -64,6 +64,10 @@ pub fn group_nodes(shapes: impl IntoIterator<Item = (NodeShape, u32)>) -> Vec<Fr
 
 /// The free part of one device, as (share in thousandths, memory); `None`: nothing.
 pub(super) fn rest(device: &Device, used: &NodeUse) -> Option<(u16, Bytes)> {
+    // one that was cut when somebody got a slice of it is not whole again before that is given back
+    if used.devices.range(Piece::slices_of(device.index)).next().is_some() {
+        return None;
+    }
     let Some(taken) = used.devices.get(&device.index) else { return Some((WHOLE, device.memory)) };
     let share = WHOLE.saturating_sub(taken.share.thousandths() as u16);
     let memory = device.memory.saturating_sub(taken.memory);

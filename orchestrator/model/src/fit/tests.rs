@@ -346,7 +346,7 @@ fn slices_that_there_are_are_given_by_number_and_only_once() {
     node.devices[1] = sliced(1, &["3g.40gb", "2g.20gb", "1g.10gb"]);
     node.devices[2] = sliced(2, &["3g.40gb", "3g.40gb"]);
     let mut used = NodeUse::default();
-    let mut give = |text: &str, used: &mut NodeUse| {
+    let give = |text: &str, used: &mut NodeUse| {
         let pieces = allocate(&need(text), Some(&h100()), &node, used)?;
         used.add_replica(&need(text), &node, &pieces);
         Some(pieces.into_iter().map(|n| crate::site::Piece::of(n).to_string()).collect::<Vec<_>>().join(" "))
@@ -363,6 +363,25 @@ fn slices_that_there_are_are_given_by_number_and_only_once() {
     assert_eq!(give("{mig: 1g.10gb}", &mut used), None, "nothing is cut that was not there");
     let shape = NodeShape::of(&node, &used);
     assert_eq!((shape.free_devices(), shape.groups.iter().map(|g| g.total).sum::<u32>()), (0, 3));
+}
+
+/// A card that is cut anew while something is held of it: neither the whole nor a slice is given a second time.
+#[test]
+fn what_is_held_of_a_card_stays_held_when_it_is_cut_anew() {
+    let mut cut = node(&[None; 1]);
+    cut.devices[0] = sliced(0, &["3g.40gb", "3g.40gb"]);
+    let whole = node(&[None; 1]);
+    let mut used = NodeUse::default();
+    used.add_replica(
+        &need("{mig: 3g.40gb}"),
+        &cut,
+        &allocate(&need("{mig: 3g.40gb}"), Some(&h100()), &cut, &used).unwrap(),
+    );
+    assert_eq!(allocate(&need("{count: 1}"), Some(&h100()), &whole, &used), None);
+    assert_eq!(allocate(&need("{share: 10%}"), Some(&h100()), &whole, &used), None);
+    let mut used = NodeUse::default();
+    used.add_replica(&need("{count: 1}"), &whole, &[0]);
+    assert_eq!(allocate(&need("{mig: 3g.40gb}"), Some(&h100()), &cut, &used), None);
 }
 
 proptest! {
