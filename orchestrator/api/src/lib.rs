@@ -21,3 +21,4 @@ pub use guard::Hosts;
 pub use problem::Problem;
 pub use router::{App, PUBLIC, openapi, router};
 pub use serve::serve;
+pub use views::telemetry::device_metrics;

@@ -68,7 +68,7 @@ fn parts_of_devices_are_leased_and_their_work_is_told_what_it_has() {
             share(&first, DevicePart::Share { thousandths: 500, memory_bytes: None }),
             share(&second, DevicePart::Share { thousandths: 255, memory_bytes: Some(1 << 30) }),
             Assignment { part: of("3g.40gb"), ..assignment(&slice, Run, &[number], script) },
-            Assignment { part: of("1g.10gb"), ..assignment(&other, Run, &[number], script) },
+            Assignment { part: of("2g.20gb"), ..assignment(&other, Run, &[number - 1], script) },
         ],
     ));
     for (key, told) in [
@@ -80,7 +80,7 @@ fn parts_of_devices_are_leased_and_their_work_is_told_what_it_has() {
         until(told, || orchestrator.heard(|heard| (heard.logs.get(key)? == told).then_some(())));
     }
     let refused = orchestrator.until(&other, AssignmentState::Refused);
-    assert!(refused.message.contains("is 3g.40gb now, 1g.10gb was asked for; free here: 1/0"), "{}", refused.message);
+    assert!(refused.message.contains("slice 1/0 of node n1 is 1g.10gb now, 2g.20gb was asked for"), "{}", refused.message);
     agent.end(&orchestrator).unwrap();
 }
 

@@ -58,7 +58,7 @@ function Drawing({ name, plan }: { name: string; plan: Layout }): ReactNode {
     <svg className="topology" viewBox={`0 0 ${plan.width} ${plan.height}`} style={{ maxWidth: plan.width * 1.35 }} role="group" aria-label={t("sites.topology", { name })} data-testid="topology">
       {plan.numas.map((numa) => (
         <g key={`numa-${numa.number}`}>
-          <rect className="numa" x={numa.from - 9} y={2} width={numa.to - numa.from + 18} height={DEVICE.top + DEVICE.height + 6} rx={4} />
+          <rect className="numa" x={numa.from - 9} y={2} width={numa.to - numa.from + 18} height={plan.top + DEVICE.height + 6} rx={4} />
           <text className="level" x={numa.from - 3} y={15}>
             NUMA {numa.number}
           </text>
@@ -66,7 +66,7 @@ function Drawing({ name, plan }: { name: string; plan: Layout }): ReactNode {
       ))}
       {plan.switches.map((found) => (
         <g key={`pcie-${found.number}`} className="pcie">
-          <path d={`M${found.stubs[0]} 34H${found.stubs.at(-1)}${found.stubs.map((x) => `M${x} 34V${DEVICE.top}`).join("")}`} />
+          <path d={`M${found.stubs[0]} 34H${found.stubs.at(-1)}${found.stubs.map((x) => `M${x} 34V${plan.top}`).join("")}`} />
           <text className="level" x={(found.from + found.to) / 2} y={30} textAnchor="middle">
             PCIe {found.number}
           </text>
@@ -74,7 +74,7 @@ function Drawing({ name, plan }: { name: string; plan: Layout }): ReactNode {
       ))}
       {plan.bars.map((bar) => (
         <g key={`island-${bar.number}`} className="nvlink">
-          <path d={bar.stubs.map((x) => `M${x} ${DEVICE.top + DEVICE.height}V${bar.y}`).join("")} />
+          <path d={bar.stubs.map((x) => `M${x} ${plan.top + DEVICE.height}V${bar.y}`).join("")} />
           <rect x={bar.from} y={bar.y} width={bar.to - bar.from} height={5} rx={2} />
           <text className="level" x={(bar.from + bar.to) / 2} y={bar.y + 16} textAnchor="middle">
             {t("sites.island", { index: bar.number })}
@@ -82,13 +82,13 @@ function Drawing({ name, plan }: { name: string; plan: Layout }): ReactNode {
         </g>
       ))}
       {plan.seats.map((seat) => (
-        <DeviceMark key={seat.device.index} seat={seat} />
+        <DeviceMark key={seat.device.index} seat={seat} top={plan.top} />
       ))}
     </svg>
   );
 }
 
-function DeviceMark({ seat: { device, x } }: { seat: Seat }): ReactNode {
+function DeviceMark({ seat: { device, x }, top }: { seat: Seat; top: number }): ReactNode {
   const { t, format } = useI18n();
   const sick = isSick(device);
   const part = device.share !== undefined && device.share > 0 && device.share < 1000 ? device.share / 1000 : null;
@@ -104,7 +104,7 @@ function DeviceMark({ seat: { device, x } }: { seat: Seat }): ReactNode {
   const hue = device.order ? `hue-${hueOf(device.order)}` : "";
   const used = device.utilisation_pct == null ? 0 : Math.min(100, device.utilisation_pct);
   const body = (
-    <g className={`seat ${device.order && !mig ? `is-held ${hue}` : "is-free"} ${sick ? "is-sick" : ""}`} role="img" aria-label={label} transform={`translate(${x} ${DEVICE.top})`}>
+    <g className={`seat ${device.order && !mig ? `is-held ${hue}` : "is-free"} ${sick ? "is-sick" : ""}`} role="img" aria-label={label} transform={`translate(${x} ${top})`}>
       <title>{label}</title>
       <rect className="card" width={DEVICE.width} height={DEVICE.height} rx={3} />
       {mig && cuts(device).map((cut) => <Cut key={cut.from} cut={cut} />)}

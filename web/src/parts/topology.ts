@@ -2,10 +2,12 @@ import type { Device } from "../api/types";
 import { islands } from "./islands";
 
 /** Measures of the drawing, in its own units. */
-export const DEVICE = { width: 44, height: 40, top: 46 } as const;
+export const DEVICE = { width: 44, height: 40 } as const;
+/** Room above the devices: for NUMA nodes and PCIe switches, or for nothing. */
+const TOP = { levels: 46, none: 6 } as const;
 const GAPS = { device: 6, pcie: 16, numa: 34 } as const;
 const MARGIN = 14;
-const BAR_TOP = DEVICE.top + DEVICE.height + 16;
+const BAR_GAP = 16;
 const BAR_STEP = 26;
 
 export interface Seat {
@@ -28,6 +30,8 @@ export interface Layout {
   switches: Span[];
   /** NVLink islands with the height at which each is drawn. */
   bars: (Span & { y: number })[];
+  /** Where the devices begin. */
+  top: number;
   width: number;
   height: number;
 }
@@ -48,14 +52,19 @@ export function layout(devices: readonly Device[]): Layout {
     seats.push({ device, x });
   });
   const bars = placed(islands(devices).flatMap((island) => (island.index === null ? [] : [span(island.index, seats, (device) => device.island === island.index)])));
+  const numas = spans(seats, (device) => device.numa);
+  const switches = spans(seats, (device) => device.pcie);
+  const top = numas.length + switches.length > 0 ? TOP.levels : TOP.none;
+  const bottom = top + DEVICE.height;
   const lowest = Math.max(0, ...bars.map((bar) => bar.row));
   return {
     seats,
-    numas: spans(seats, (device) => device.numa),
-    switches: spans(seats, (device) => device.pcie),
-    bars: bars.map(({ row, ...bar }) => ({ ...bar, y: BAR_TOP + row * BAR_STEP })),
+    numas,
+    switches,
+    bars: bars.map(({ row, ...bar }) => ({ ...bar, y: bottom + BAR_GAP + row * BAR_STEP })),
+    top,
     width: x + (seats.length > 0 ? DEVICE.width : 0) + MARGIN,
-    height: DEVICE.top + DEVICE.height + (bars.length > 0 ? 32 + lowest * BAR_STEP : 14),
+    height: bottom + (bars.length > 0 ? 32 + lowest * BAR_STEP : 14),
   };
 }
 
