@@ -6,7 +6,7 @@ mod advance;
 mod environment;
 mod report;
 
-pub(crate) use report::{Envelope, Inventory, Visible};
+pub(crate) use report::{Envelope, Visible};
 
 use crate::{
     carrier::Carrier,
@@ -22,7 +22,7 @@ use crate::{
 };
 use rhumb_model::{OrderId, PointName};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, Desired, NodeReport, RouteStatus,
+    Assignment, AssignmentGoal, Desired, DeviceFigures, NodeReport, RouteStatus, Teller, Telling,
     report::{AssignmentKey, RouteKey},
 };
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,8 @@ use std::{
 pub(crate) struct Foundation<R> {
     pub(crate) point: PointName,
     pub(crate) data_dir: PathBuf,
-    pub(crate) nodes: Vec<NodeReport>,
+    /// `None`: nobody knows yet.
+    pub(crate) nodes: Option<Vec<NodeReport>>,
     pub(crate) limits: Limits,
     pub(crate) runtime: R,
     pub(crate) carrier: Arc<dyn Carrier>,
@@ -47,6 +48,8 @@ pub(crate) struct Foundation<R> {
 
 pub(crate) struct Agent<R> {
     base: Foundation<R>,
+    /// What the orchestrator is told of the nodes.
+    teller: Teller,
     records: Records,
     inputs: Inputs,
     allocator: Allocator,
@@ -135,7 +138,7 @@ impl<R: Runtime> Agent<R> {
     pub(crate) fn open(base: Foundation<R>) -> Result<Self, AgentError> {
         let failed = |source| AgentError::Folder { path: base.data_dir.clone(), source };
         let records = Records::open(runs(&base.data_dir)).map_err(failed)?;
-        let mut allocator = Allocator::new(&base.nodes);
+        let mut allocator = Allocator::new(base.nodes.as_deref().unwrap_or_default());
         let mut entries = BTreeMap::new();
         for record in records.load().map_err(failed)? {
             allocator.see(&record.key);
@@ -149,8 +152,10 @@ impl<R: Runtime> Agent<R> {
         let orphans = orphans.into_iter().filter(|key| !entries.contains_key(key)).collect();
         let inputs = Inputs::new(&base.data_dir, Arc::clone(&base.store));
         let (desired, listed, answered) = (None, BTreeMap::new(), None);
+        let teller = base.nodes.as_ref().map_or_else(Teller::waiting, |nodes| Teller::new(allocator.judge(nodes)));
         let mut agent = Self {
             base,
+            teller,
             records,
             inputs,
             allocator,
@@ -254,12 +259,30 @@ impl<R: Runtime> Agent<R> {
         }
     }
 
-    /// The nodes have something else now. What runs goes on.
-    pub(crate) fn renew(&mut self, nodes: Vec<NodeReport>) {
-        for (key, device) in self.allocator.renew(&nodes) {
-            tracing::warn!(order = %key.order, component = %key.component, device, "a device under an order is not well");
+    /// The nodes have something else now. What runs goes on. Whether there is anything to tell.
+    pub(crate) fn renew(&mut self, nodes: Vec<NodeReport>) -> bool {
+        for (key, piece) in self.allocator.renew(&nodes) {
+            // a person must act: the work may fail, and its device is given to nobody
+            tracing::error!(order = %key.order, component = %key.component, %piece, "a device under an order is not well");
         }
-        self.base.nodes = nodes;
+        self.base.nodes = Some(nodes);
+        self.judge()
+    }
+
+    /// Looks again at what of the nodes may be sold; whether that is news.
+    fn judge(&mut self) -> bool {
+        let judged = self.base.nodes.as_ref().map(|nodes| self.allocator.judge(nodes));
+        judged.is_some_and(|nodes| self.teller.renew(nodes))
+    }
+
+    /// How the devices fare.
+    pub(crate) fn measure(&mut self, figures: Vec<DeviceFigures>) {
+        self.teller.measure(figures);
+    }
+
+    /// The orchestrator has heard what a report told of the nodes, and has this now.
+    pub(crate) fn told(&mut self, told: Telling, known: Option<u64>) {
+        self.teller.answered(told, known);
     }
 
     /// From now on nothing is started, and what runs is stopped.

@@ -145,6 +145,8 @@ pub struct HostSettings {
     pub timeout: Span,
     /// How often the devices are looked at.
     pub every: Span,
+    /// How often the NVIDIA driver is asked how they fare in between.
+    pub sample: Span,
 }
 
 impl Default for HostSettings {
@@ -157,6 +159,7 @@ impl Default for HostSettings {
             catalogue: None,
             timeout: Span::from_micros(500_000),
             every: Span::from_micros(15_000_000),
+            sample: Span::from_micros(1_000_000),
         }
     }
 }
@@ -263,6 +266,9 @@ impl AgentConfig {
             }
             if host.every < second {
                 return setting("devices.host.every", &host.every, "write at least 1s");
+            }
+            if host.sample < Span::from_micros(200_000) {
+                return setting("devices.host.sample", &host.sample, "write at least 200ms");
             }
         }
         if self.token.is_some() && self.token_file.is_some() {

@@ -1,12 +1,12 @@
 //! The agent as a process: opens what it needs, looks at the world, talks with the orchestrator, and ends in order.
 
 use crate::{
-    agent::{Agent, Envelope, Foundation, Inventory, Outdated, Visible, runs},
+    agent::{Agent, Envelope, Foundation, Outdated, Visible, runs},
     carrier::{Carrier, shown},
     client::{Client, SyncError},
     config::{AgentConfig, Listen, OnShutdown, SyncConfig, duration},
     dataplane::overlay::{self, Overlay, OverlayConfig},
-    device,
+    device::{self, Seen},
     durable::{self, Keep},
     error::AgentError,
     host::BootTime,
@@ -18,7 +18,7 @@ use crate::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rhumb_probe::{Prober, ProberConfig, Reflector, ReflectorConfig};
-use rhumb_wire::{NodeReport, Report, SyncReply};
+use rhumb_wire::{NodeReport, SyncReply, Telling};
 use serde::Serialize;
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -31,7 +31,7 @@ use std::{
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::{oneshot, watch},
+    sync::oneshot,
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };
@@ -56,7 +56,7 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     let client = Client::new(&config.orchestrator, &credential, &config.sync, reply_bytes)?;
     let devices = config.devices.clone();
     let looked = spawn_blocking(move || device::inventory(devices.as_ref())).await.map_err(|_| AgentError::Panic)??;
-    let device::Inventory { nodes, changes } = looked;
+    let device::Inventory { nodes, eye } = looked;
     let data_dir = prepare(&config.data_dir)?;
     let _lock = lock(&data_dir)?;
     let identities = match credential {
@@ -107,8 +107,8 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
         sync: config.sync,
         boot_id: Uuid::now_v7(),
         seq: 0,
-        inventory: Inventory::Send,
-        devices: changes,
+        eye,
+        telling: None,
         told: Visible::default(),
         sent: Instant::now(),
         next: Instant::now(),
@@ -150,13 +150,17 @@ pub async fn shutdown_asked(parent: bool) -> io::Result<()> {
 }
 
 /// What the nodes have, once that changes.
-async fn changed(devices: &mut Option<watch::Receiver<Vec<NodeReport>>>) -> Vec<NodeReport> {
-    if let Some(changes) = devices {
-        if changes.changed().await.is_ok() {
-            return changes.borrow_and_update().clone();
+async fn changed(eye: &mut Option<Seen>) -> Vec<NodeReport> {
+    while let Some(seen) = eye {
+        match seen.nodes.changed().await {
+            Ok(()) => {
+                if let Some(nodes) = seen.nodes.borrow_and_update().clone() {
+                    return nodes;
+                }
+            }
+            // nobody looks any more
+            Err(_) => *eye = None,
         }
-        // nobody looks any more
-        *devices = None;
     }
     std::future::pending().await
 }
@@ -191,9 +195,10 @@ struct Driver {
     sync: SyncConfig,
     boot_id: Uuid,
     seq: u64,
-    inventory: Inventory,
-    /// What the nodes have, whenever that changes.
-    devices: Option<watch::Receiver<Vec<NodeReport>>>,
+    /// What is seen of this host.
+    eye: Option<Seen>,
+    /// What the report on its way told of the nodes.
+    telling: Option<Telling>,
     /// What the last report said.
     told: Visible,
     /// When it was sent.
@@ -230,12 +235,12 @@ impl Driver {
                     let wait_ms = self.wait_ms();
                     call = Some(self.call(wait_ms));
                 }
-                nodes = changed(&mut self.devices) => {
-                    self.agent().renew(nodes);
-                    self.inventory = Inventory::Send;
-                    // the call on its way says what there was
-                    call = None;
-                    self.hurry();
+                nodes = changed(&mut self.eye) => {
+                    if self.agent().renew(nodes) {
+                        // the call on its way says what there was
+                        call = None;
+                        self.hurry();
+                    }
                 }
                 held = next_identity(&mut self.identities) => {
                     let credential = Credential::Certificate(held);
@@ -318,14 +323,16 @@ impl Driver {
             wait_ms,
             probe_port: self.ports.reflector.port(),
             overlay_port: self.ports.overlay.port(),
-            inventory: self.inventory,
             links,
             pairs,
             trains,
         };
+        let figures = self.eye.as_ref().map(|eye| eye.figures.borrow().clone());
         let agent = self.agent();
-        let (visible, report): (Visible, Report) = (agent.visible(), agent.report(envelope));
-        self.told = visible;
+        agent.measure(figures.unwrap_or_default());
+        let visible = agent.visible();
+        let (report, telling) = agent.report(envelope);
+        (self.told, self.telling) = (visible, Some(telling));
         self.sent = Instant::now();
         let (client, sent) = (self.client.clone(), BootTime::now());
         Box::pin(async move { (sent, client.sync(&report).await) })
@@ -339,8 +346,11 @@ impl Driver {
         if self.failures > 0 {
             tracing::info!(failures = self.failures, "the orchestrator answers again");
         }
-        (self.failures, self.inventory) = (0, Inventory::Known);
+        self.failures = 0;
         self.failure.clear();
+        if let Some(telling) = self.telling.take() {
+            self.agent().told(telling, reply.inventory);
+        }
         self.agent().answered(sent, BootTime::now());
         for ack in &reply.log_acks {
             self.agent().acknowledge(&ack.key, ack.up_to);
@@ -369,8 +379,6 @@ impl Driver {
         let most = duration(self.sync.backoff).saturating_mul(1 << self.failures.min(16));
         let most = most.min(duration(self.sync.backoff_max)).as_micros() as u64;
         self.failures += 1;
-        // whoever answers next may have forgotten what this one has
-        self.inventory = Inventory::Send;
         // anywhere below the bound, so that agents that lost one orchestrator do not come back all at once
         let pause = self.random.random_range(most / 4..=most.max(1));
         self.next = Instant::now() + Duration::from_micros(pause);

@@ -22,3 +22,4 @@ pub use guard::Hosts;
 pub use problem::Problem;
 pub use router::{App, PUBLIC, openapi, router};
 pub use serve::{serve, serve_tls};
+pub use views::telemetry::device_metrics;

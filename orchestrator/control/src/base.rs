@@ -1,7 +1,7 @@
 //! Static facts of the federation, from its file: points, links, prices, datasets, regions.
 
 use rhumb_model::{
-    Amount, DocumentError, FederationFile, Link, LinkId, ModelName, PointName, SiteName, money::Currency,
+    Amount, Bytes, DocumentError, FederationFile, Link, LinkId, ModelName, PointName, SiteName, money::Currency,
     price::PriceBook, ratio::Ratio,
 };
 use rhumb_provision::Prices;
@@ -62,6 +62,10 @@ impl Prices for Base {
 
     fn device(&self, site: &SiteName, model: &ModelName) -> Ratio {
         self.micros(self.books.get(site).and_then(|b| b.devices.get(model)))
+    }
+
+    fn memory(&self, model: &ModelName) -> Option<Bytes> {
+        self.file.devices.get(model).map(|kind| kind.memory)
     }
 
     fn core(&self, site: &SiteName) -> Ratio {

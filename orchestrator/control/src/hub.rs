@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use rhumb_federation::{BandwidthBook, FigureBook};
 use rhumb_model::{Latency, LinkId, OrderId, PointName, Span, state::SiteState};
 use rhumb_provision::{PointShare, Stamp};
-use rhumb_wire::{Desired, LinkFigures, NodeReport, PairTarget, PeerLink, ProbeTarget, Report, report::AssignmentKey};
+use rhumb_wire::{Desired, Hearer, LinkFigures, PairTarget, PeerLink, ProbeTarget, Report, report::AssignmentKey};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -89,8 +89,8 @@ pub struct LastReport {
     pub heard: Instant,
     /// Without its logs.
     pub report: Arc<Report>,
-    /// As reported last, be it in an earlier report.
-    pub nodes: Option<Arc<Vec<NodeReport>>>,
+    /// What all reports together say of the nodes and of how their devices fare.
+    pub devices: Hearer,
 }
 
 impl Hub {

@@ -26,6 +26,8 @@ struct Heard {
     new_boot: bool,
     /// Nodes that are not stored as they are now.
     nodes: Option<Arc<Vec<NodeReport>>>,
+    /// The inventory that is known, if it is the report's.
+    inventory: Option<u64>,
 }
 
 impl<S: Store> Desk<S> {
@@ -74,7 +76,8 @@ impl<S: Store> Desk<S> {
         }
         let log_acks = self.keep_logs(point, &logs).await;
         self.inner.mail.send(Mail::Report(report)).await.map_err(|_| DeskError::Stopping)?;
-        if log_acks.is_empty() {
+        // who has to tell all of it is asked at once
+        if log_acks.is_empty() && heard.inventory.is_some() {
             let newer = desired.wait_for(|stamp| *stamp != seen);
             tokio::select! {
                 // time-out and shutdown both answer with what there is
@@ -84,7 +87,7 @@ impl<S: Store> Desk<S> {
         }
         let state = self.inner.hub.lock();
         let desired = state.desired(point).filter(|d| Stamp { epoch: d.epoch, generation: d.generation } != seen);
-        Ok(SyncReply { seq, desired, log_acks, pause_ms: 0 })
+        Ok(SyncReply { seq, desired, log_acks, pause_ms: 0, inventory: heard.inventory })
     }
 
     fn subscribe(&self, point: &PointName) -> Result<tokio::sync::watch::Receiver<Stamp>, DeskError> {
@@ -116,24 +119,18 @@ impl<S: Store> Desk<S> {
             point.last = last;
             return Ok(None);
         }
-        let before = last.and_then(|l| l.nodes);
-        let nodes = match &report.nodes {
-            Some(nodes) if before.as_deref() == Some(nodes) => before,
-            Some(nodes) => {
-                point.unsaved = true;
-                Some(Arc::new(nodes.clone()))
-            }
-            None => before,
-        };
+        let mut devices = last.map(|l| l.devices).unwrap_or_default();
+        let is_new = devices.hear(report);
+        let (nodes, inventory) = (devices.nodes().cloned(), devices.acknowledged(report));
         // one commit at a time; it is set again if this one fails
-        let unsaved = std::mem::take(&mut point.unsaved) && is_site;
+        let unsaved = (std::mem::take(&mut point.unsaved) || is_new) && is_site;
         point.last = Some(LastReport {
             boot: report.boot_id,
             seq: report.seq,
             at: now,
             heard: Instant::now(),
             report: Arc::clone(report),
-            nodes: nodes.clone(),
+            devices,
         });
         for figures in &report.links {
             // a prober speaks of its own links only
@@ -143,7 +140,7 @@ impl<S: Store> Desk<S> {
         }
         self.fold_bandwidths(&mut state, report, now);
         fold_pairs(&mut state, report, now);
-        Ok(Some(Heard { new_boot, nodes: nodes.filter(|_| unsaved) }))
+        Ok(Some(Heard { new_boot, nodes: nodes.filter(|_| unsaved), inventory }))
     }
 
     async fn keep_inventory(&self, site: &PointName, nodes: &[NodeReport]) {
@@ -199,8 +196,10 @@ fn fold(state: &mut State, figures: &LinkFigures, now: Timestamp) {
 }
 
 impl<S: Store> Desk<S> {
-    /// What the point says its links carry, held down by their capacity and by what the far ends counted.
+    /// What the point says its links carry, held down by their capacity, by the ports of its hosts and by what the far ends
+    /// counted.
     fn fold_bandwidths(&self, state: &mut State, report: &Report, now: Timestamp) {
+        let port = fastest_port(state, &report.point);
         let links = report.links.iter().filter_map(|f| Some((self.inner.base.links.get(&f.link)?, f.bandwidth?)));
         for (link, told) in links.filter(|(link, _)| link.from == report.point) {
             let far = state.points.get(&link.to).and_then(|p| p.last.as_ref());
@@ -212,9 +211,16 @@ impl<S: Store> Desk<S> {
                 confidence: told.confidence,
                 measured_at: before(now, told.age_us),
             };
-            state.bandwidths.fold(&link.id, claim, link.capacity, peer);
+            let ceiling = port.map_or(link.capacity, |port| port.min(link.capacity));
+            state.bandwidths.fold(&link.id, claim, ceiling, peer);
         }
     }
+}
+
+/// The most that anything can leave the point by; `None`: nothing is known of its ports.
+fn fastest_port(state: &State, point: &PointName) -> Option<Bandwidth> {
+    let nodes = state.points.get(point)?.last.as_ref()?.devices.nodes()?;
+    nodes.iter().flat_map(|n| &n.ports).filter_map(|p| p.rate_kbps).map(Bandwidth::from_kbps).max()
 }
 
 fn before(now: Timestamp, age_us: u64) -> Timestamp {

@@ -7,7 +7,8 @@ use crate::{
 use jiff::{SignedDuration, Timestamp};
 use num_traits::{CheckedAdd, CheckedMul};
 use rhumb_model::{
-    LinkId, ModelName, Order, Share, SiteName,
+    Bytes, LinkId, ModelName, Order, SiteName,
+    order::Accelerators,
     price::PriceBook,
     ratio::{Ratio, round_half_up},
 };
@@ -17,6 +18,8 @@ pub trait Prices {
     fn book(&self, site: &SiteName) -> Option<&PriceBook>;
     /// Per device-hour, core-hour and GiB-hour.
     fn device(&self, site: &SiteName, model: &ModelName) -> Ratio;
+    /// Of one device.
+    fn memory(&self, model: &ModelName) -> Option<Bytes>;
     fn core(&self, site: &SiteName) -> Ratio;
     fn gib(&self, site: &SiteName) -> Ratio;
     /// Per 10^9 bytes, and per Mbit/s and hour.
@@ -71,8 +74,9 @@ fn compute(order: &Order, saga: &Saga, replica: &ReplicaState, prices: &impl Pri
     let ran_us = replica.ran_us.min(MOST_US);
     let hours = weighted_us(book, start, ran_us) / Ratio::from_integer(MICROS_PER_HOUR);
     let ran = Ratio::from_integer(i128::from(ran_us));
-    let share = component.need.accelerators.as_ref().and_then(|a| a.share).map_or(1_000, Share::thousandths);
-    let devices = Ratio::new(i128::from(share) * replica.devices.len() as i128, 1_000);
+    let asked = component.need.accelerators.as_ref();
+    let part = asked.map_or_else(|| Ratio::from_integer(1), |a| part(a, replica, prices));
+    let devices = part * Ratio::from_integer(replica.devices.len() as i128);
     let device_price =
         replica.model.as_ref().map_or_else(|| Ratio::from_integer(0), |m| prices.device(&replica.site, m));
     let cores = Ratio::new(i128::from(component.need.cpu.milli()), 1_000);
@@ -92,6 +96,19 @@ fn compute(order: &Order, saga: &Saga, replica: &ReplicaState, prices: &impl Pri
         // memory has no line of its own: it goes with the processor's
         line("cpu_seconds", product([cores, ran]), host.zip(memory).and_then(|(h, m)| h.checked_add(&m))),
     ]
+}
+
+/// What of a device each of its pieces is: all of it, its share, or its memory's part.
+fn part(asked: &Accelerators, replica: &ReplicaState, prices: &impl Prices) -> Ratio {
+    let memory = || prices.memory(replica.model.as_ref()?).filter(|m| !m.is_zero());
+    match (asked.share, asked.mig) {
+        (Some(share), _) => Ratio::new(i128::from(share.thousandths()), 1_000),
+        (None, Some(profile)) => memory().map_or_else(
+            || Ratio::from_integer(1),
+            |all| Ratio::new(i128::from(profile.memory().bytes()), i128::from(all.bytes())),
+        ),
+        (None, None) => Ratio::from_integer(1),
+    }
 }
 
 fn network(leg: &LegState, held_us: u64, prices: &impl Prices) -> Vec<BillItem> {

@@ -5,10 +5,12 @@ use crate::{
     saga::{Goal, ReplicaState, Saga},
 };
 use rhumb_model::{
-    ComponentName, Order, OrderId, Phase, Plan, PointName,
-    order::{End, Failover},
+    Bytes, ComponentName, Order, OrderId, Phase, Plan, PointName,
+    order::{Accelerators, End, Failover},
 };
-use rhumb_wire::{Assignment, AssignmentGoal, FlowEndpoint, InputFile, OutputFile, Role, Route, report::AssignmentKey};
+use rhumb_wire::{
+    Assignment, AssignmentGoal, DevicePart, FlowEndpoint, InputFile, OutputFile, Role, Route, report::AssignmentKey,
+};
 use std::collections::BTreeMap;
 
 /// What one order wants of one point.
@@ -114,6 +116,7 @@ fn assignment(
         goal,
         node: replica.node.clone(),
         devices: replica.devices.clone(),
+        part: component.and_then(|c| part(c.need.accelerators.as_ref()?)),
         cpu: component.map(|c| c.need.cpu).unwrap_or_default(),
         memory: component.map(|c| c.need.memory).unwrap_or_default(),
         command: run.command,
@@ -128,6 +131,18 @@ fn assignment(
         grace_ms: checkpoint.map_or(2_000, |c| c.grace.micros() / 1_000),
         checkpoint_signal: checkpoint.map(|c| c.signal.clone()),
         traceparent: traceparent.map(str::to_owned),
+    }
+}
+
+/// `None`: whole devices.
+fn part(asked: &Accelerators) -> Option<DevicePart> {
+    match (asked.share, asked.mig) {
+        (Some(share), _) => Some(DevicePart::Share {
+            thousandths: u16::try_from(share.thousandths()).unwrap_or(u16::MAX),
+            memory_bytes: asked.memory.map(Bytes::bytes),
+        }),
+        (None, Some(profile)) => Some(DevicePart::Slice { profile }),
+        (None, None) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::report::{AssignmentKey, RouteKey};
 use rhumb_model::{
-    Bandwidth, LinkId,
+    Bandwidth, LinkId, SliceProfile,
     name::{NodeName, PointName},
     quantity::{Bytes, Cores},
 };
@@ -82,8 +82,12 @@ pub struct Assignment {
     pub key: AssignmentKey,
     pub goal: AssignmentGoal,
     pub node: NodeName,
-    /// Indices of whole devices; the agent refuses if one is leased to another key.
+    /// Numbers of pieces (`rhumb_model::site::Piece`): whole devices by index, or slices; the agent refuses if one is leased
+    /// to another key.
     pub devices: Vec<u32>,
+    /// Where it is not whole devices that are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<DevicePart>,
     pub cpu: Cores,
     pub memory: Bytes,
     /// argv; never passed to a shell.
@@ -104,6 +108,20 @@ pub struct Assignment {
     /// W3C trace context of the order.
     #[serde(default)]
     pub traceparent: Option<String>,
+}
+
+/// What of each of its devices an assignment has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum DevicePart {
+    /// Beside others, who are told their shares as well. Without a word of its memory it is that share of the device's.
+    Share {
+        thousandths: u16,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory_bytes: Option<u64>,
+    },
+    /// Slices of this profile; what has another one now is refused.
+    Slice { profile: SliceProfile },
 }
 
 /// A file that must have arrived before the command starts.

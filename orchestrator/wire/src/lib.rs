@@ -11,15 +11,17 @@
 //! - Wire types are not domain types: what is read here is checked where it enters the domain.
 
 pub mod desired;
+pub mod inventory;
 pub mod report;
 
 pub use desired::{
-    Assignment, AssignmentGoal, Desired, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink, ProbeTarget, Role,
-    Route, RoutePurpose, TrainOrder,
+    Assignment, AssignmentGoal, Desired, DevicePart, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink,
+    ProbeTarget, Role, Route, RoutePurpose, TrainOrder,
 };
+pub use inventory::{DeviceFigures, Fares, Hearer, InventoryUpdate, NodeChanges, Teller, Telling};
 pub use report::{
-    AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, Report,
-    RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue,
+    AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, PortReport,
+    Report, RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue,
 };
 
 /// Version of this contract; a peer with another major version is refused.

@@ -1,6 +1,6 @@
 //! What an agent posts, and what it gets back.
 
-use crate::desired::Desired;
+use crate::{desired::Desired, inventory::InventoryUpdate};
 use rhumb_model::{
     BandwidthMethod, Confidence, LinkId, OrderId,
     name::{ComponentName, NodeName, PointName},
@@ -29,9 +29,11 @@ pub struct Report {
     pub probe_port: Option<u16>,
     #[serde(default)]
     pub overlay_port: Option<u16>,
-    /// Absent: unchanged since the last report of this boot that was answered.
+    /// All of them. Absent: as `inventory` says, or unchanged since the last report of this boot that was answered.
     #[serde(default)]
     pub nodes: Option<Vec<NodeReport>>,
+    #[serde(default)]
+    pub inventory: InventoryUpdate,
     /// Every assignment the agent knows of, live or ended and not yet forgotten (always the full set).
     pub assignments: Vec<AssignmentStatus>,
     /// Every route end or hop (always the full set).
@@ -71,6 +73,20 @@ pub struct NodeReport {
     /// What of the devices is not known, and why: its place in `devices` holds nothing that was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownValue>,
+    /// Network ports of the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortReport>,
+}
+
+/// A network port, whose speed is a ceiling for every link through it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortReport {
+    pub name: String,
+    /// Absent: not known, or the port is down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_kbps: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -245,6 +261,9 @@ pub struct SyncReply {
     pub log_acks: Vec<LogAck>,
     /// Pause before the next report, where the orchestrator asks for one.
     pub pause_ms: u64,
+    /// Number of the inventory that is known here, if it is the report's; else the next report must hold all of it.
+    #[serde(default)]
+    pub inventory: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

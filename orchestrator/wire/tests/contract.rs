@@ -4,9 +4,10 @@
 
 use rhumb_model::{BandwidthMethod, Confidence};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, FlowEndpoint, InputFile,
-    LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, ProbeTarget, Report,
-    Role, Route, RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, TrainOrder,
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, DeviceFigures,
+    DevicePart, Fares, FlowEndpoint, InputFile, InventoryUpdate, LinkFigures, LogChunk, NodeChanges, NodeReport,
+    OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, PortReport, ProbeTarget, Report, Role, Route,
+    RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, TrainOrder,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -32,6 +33,7 @@ fn desired() -> Desired {
         goal: AssignmentGoal::Run,
         node: "n1".parse().unwrap(),
         devices: vec![0, 3],
+        part: Some(DevicePart::Share { thousandths: 250, memory_bytes: Some(9) }),
         cpu: serde_json::from_value(json!(1.5)).unwrap(),
         memory: "4GiB".parse().unwrap(),
         command: vec!["python".into(), "train.py".into()],
@@ -125,6 +127,7 @@ fn report() -> Report {
         rack: Some("r1".into()),
         nvl_domain: None,
         unknown: Vec::new(),
+        ports: vec![PortReport { name: "eth0".into(), rate_kbps: Some(100_000_000), numa: Some(0) }],
     };
     Report {
         protocol: PROTOCOL,
@@ -136,7 +139,16 @@ fn report() -> Report {
         wait_ms: 5_000,
         probe_port: Some(862),
         overlay_port: None,
-        nodes: Some(vec![node]),
+        nodes: Some(vec![node.clone()]),
+        inventory: InventoryUpdate {
+            revision: 3,
+            changes: Some(NodeChanges { base: 2, nodes: vec![node], gone: vec!["n2".parse().unwrap()] }),
+            figures: vec![DeviceFigures {
+                node: "n1".parse().unwrap(),
+                device: 0,
+                fares: Fares { utilisation_pct: Some(7), temperature_mc: Some(-1), ..Fares::default() },
+            }],
+        },
         assignments: vec![assignment],
         routes: vec![route],
         links: vec![link],
@@ -150,7 +162,7 @@ fn report() -> Report {
 
 fn reply() -> SyncReply {
     let acks = vec![LogAck { key: run_key(), up_to: 8 }];
-    SyncReply { seq: 12, desired: Some(desired()), log_acks: acks, pause_ms: 250 }
+    SyncReply { seq: 12, desired: Some(desired()), log_acks: acks, inventory: Some(3), pause_ms: 250 }
 }
 
 /// Puts a key that nobody knows into every object, but for the environment, where every key is known.

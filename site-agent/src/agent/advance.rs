@@ -172,6 +172,8 @@ impl<R: Runtime> Agent<R> {
             tracing::warn!(order = %key.order, %error, "an end cannot be recorded");
         }
         self.allocator.release(key);
+        // a card that was cut anew under it may be sold from now on
+        self.judge();
     }
 
     /// What a component's replicas here wrote for datasets of this very site, once all of them are done.
@@ -250,6 +252,7 @@ impl<R: Runtime> Agent<R> {
     fn work_with(&self, assignment: &Assignment, inputs: &[(String, PathBuf)], flows: &[(u32, PathBuf)]) -> Work {
         let outputs = self.base.store.outputs(assignment.key.order, assignment.key.generation);
         let place = environment::Place {
+            claim: self.allocator.claims().get(&assignment.key),
             site: &self.base.point,
             search_path: &self.base.search_path,
             outputs: &outputs,

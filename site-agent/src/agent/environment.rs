@@ -4,15 +4,22 @@
 //! | --- | --- |
 //! | `RHUMB_ORDER`, `RHUMB_GENERATION`, `RHUMB_COMPONENT`, `RHUMB_REPLICA` | whose work this is |
 //! | `RHUMB_SITE`, `RHUMB_NODE` | where it runs |
-//! | `CUDA_VISIBLE_DEVICES` | the assigned devices' indices, comma between; empty: none |
+//! | `CUDA_VISIBLE_DEVICES` | the assigned devices' indices, or the slices' UUIDs, comma between; empty: none |
+//! | `RHUMB_ISOLATION` | of a slice `enforced`: the device keeps it apart; of a share `advisory`: it is for the work to keep to it |
+//! | `RHUMB_DEVICE_SHARE`, `RHUMB_DEVICE_MEMORY_BYTES` | of a share: the part of the device, in thousandths, and of its memory |
+//! | `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`, `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT` | of a share: the same for CUDA, which keeps work to it where its MPS daemon runs |
 //! | `RHUMB_DATASET_<NAME>` | path of the staged dataset, name in capitals, `_` for `-` |
 //! | `RHUMB_DATASET_<NAME>` | of a dataset that the work writes: where it writes it, unless the work reads it too |
 //! | `RHUMB_OUTPUT_DIR` | folder of the files that become datasets, each named as its dataset |
 //! | `RHUMB_FLOW_<n>` | path of the socket of flow n |
 //! | `TRACEPARENT` | W3C trace context of the order |
 
-use rhumb_model::PointName;
-use rhumb_wire::Assignment;
+use crate::lease::Claim;
+use rhumb_model::{
+    PointName,
+    site::{Isolation, Piece},
+};
+use rhumb_wire::{Assignment, DevicePart};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -21,6 +28,8 @@ use std::{
 /// What the environment says beside the assignment itself.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
+    /// What it has leased.
+    pub(super) claim: Option<&'a Claim>,
     pub(super) site: &'a PointName,
     pub(super) search_path: &'a str,
     pub(super) outputs: &'a Path,
@@ -36,7 +45,15 @@ pub(super) fn environment(assignment: &Assignment, place: &Place<'_>) -> BTreeMa
     let own = assignment.env.iter().filter(|(name, _)| !is_reserved(name));
     env.extend(own.map(|(name, value)| (name.clone(), value.clone())));
     let key = &assignment.key;
-    let devices: Vec<String> = assignment.devices.iter().map(ToString::to_string).collect();
+    let visible = |number: &u32| {
+        let uuid = place.claim.and_then(|c| c.slices.get(number)).and_then(|s| s.uuid.clone());
+        match Piece::of(*number) {
+            Piece::Device(index) => index.to_string(),
+            // a slice that nobody can name stands in the tools' own notation
+            Piece::Slice { device, slice } => uuid.unwrap_or_else(|| format!("{device}:{slice}")),
+        }
+    };
+    let devices: Vec<String> = assignment.devices.iter().map(visible).collect();
     let fixed = [
         ("RHUMB_ORDER", key.order.to_string()),
         ("RHUMB_GENERATION", key.generation.to_string()),
@@ -48,6 +65,26 @@ pub(super) fn environment(assignment: &Assignment, place: &Place<'_>) -> BTreeMa
         ("CUDA_VISIBLE_DEVICES", devices.join(",")),
     ];
     env.extend(fixed.map(|(name, value)| (name.to_owned(), value)));
+    match place.claim.map_or(assignment.part, |c| c.part) {
+        Some(DevicePart::Share { thousandths, memory_bytes }) => {
+            let memory_bytes = memory_bytes.unwrap_or(0);
+            let pct = thousandths.div_ceil(10).clamp(1, 100);
+            // as the work numbers them: it sees no other device
+            let limit = format!("0={}M", memory_bytes >> 20);
+            let told = [
+                ("RHUMB_ISOLATION", Isolation::Advisory.as_str().to_owned()),
+                ("RHUMB_DEVICE_SHARE", thousandths.to_string()),
+                ("RHUMB_DEVICE_MEMORY_BYTES", memory_bytes.to_string()),
+                ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", pct.to_string()),
+                ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limit),
+            ];
+            env.extend(told.map(|(name, value)| (name.to_owned(), value)));
+        }
+        Some(DevicePart::Slice { .. }) => {
+            env.insert("RHUMB_ISOLATION".into(), Isolation::Enforced.as_str().to_owned());
+        }
+        None => {}
+    }
     let written = assignment.outputs.iter().map(|output| (&output.dataset, place.outputs.join(&output.dataset)));
     let read = place.inputs.iter().map(|(dataset, path)| (dataset, path.clone()));
     for (dataset, path) in written.chain(read) {
@@ -64,5 +101,5 @@ pub(super) fn environment(assignment: &Assignment, place: &Place<'_>) -> BTreeMa
 }
 
 fn is_reserved(name: &str) -> bool {
-    name.starts_with("RHUMB_") || name.ends_with("_VISIBLE_DEVICES")
+    name.starts_with("RHUMB_") || name.starts_with("CUDA_MPS_") || name.ends_with("_VISIBLE_DEVICES")
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use rhumb_wire::{
     AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, PairFigures, Report, RouteEndState,
-    RouteStatus, TrainHeard,
+    RouteStatus, Telling, TrainHeard,
     report::{AssignmentKey, HeldDataset, RouteKey},
 };
 use std::collections::BTreeMap;
@@ -21,17 +21,9 @@ pub(crate) struct Envelope {
     pub(crate) wait_ms: u64,
     pub(crate) probe_port: u16,
     pub(crate) overlay_port: u16,
-    pub(crate) inventory: Inventory,
     pub(crate) links: Vec<LinkFigures>,
     pub(crate) pairs: Vec<PairFigures>,
     pub(crate) trains: Vec<TrainHeard>,
-}
-
-/// Whether the orchestrator knows the nodes already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inventory {
-    Send,
-    Known,
 }
 
 /// What the orchestrator is told of at once when it changes.
@@ -67,12 +59,13 @@ impl<R: Runtime> Agent<R> {
     }
 
     /// The report as of now. Output is sent from where it was acknowledged, so that what was lost comes again.
-    pub(crate) fn report(&mut self, envelope: Envelope) -> Report {
+    pub(crate) fn report(&mut self, envelope: Envelope) -> (Report, Telling) {
         let (epoch, generation) = self.version();
         let routes = self.routes();
         self.parting_told = self.parting.len();
-        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, inventory, links, pairs, trains } = envelope;
-        Report {
+        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, links, pairs, trains } = envelope;
+        let told = self.teller.tell();
+        let report = Report {
             protocol: PROTOCOL,
             point: self.base.point.clone(),
             boot_id,
@@ -82,7 +75,8 @@ impl<R: Runtime> Agent<R> {
             wait_ms,
             probe_port: Some(probe_port),
             overlay_port: Some(overlay_port),
-            nodes: (inventory == Inventory::Send).then(|| self.base.nodes.clone()),
+            nodes: told.nodes.clone(),
+            inventory: told.update.clone(),
             assignments: self.statuses(),
             routes,
             links,
@@ -91,7 +85,8 @@ impl<R: Runtime> Agent<R> {
             logs: self.output(),
             datasets: self.base.store.list(),
             unmanaged: self.orphans.len() as u32,
-        }
+        };
+        (report, told)
     }
 
     fn output(&mut self) -> Vec<LogChunk> {

@@ -18,15 +18,43 @@ export interface Device {
   memory_bytes: number;
   /** NVLink island within the node; absent where the device has no NVLink. */
   island?: number | null;
+  numa?: number | null;
+  /** PCIe switch within the node. */
+  pcie?: number | null;
   health?: string | null;
   /** The order that holds the device; `held` where it is another tenant's, `quote ID` where a quote holds it. */
   order?: string | null;
   /** Thousandths held; 1000 or absent with an order means the whole device. */
   share?: number;
+  /** `on`: given away in slices; `off`: could be cut. */
+  mig?: string | null;
+  slices?: Slice[];
+  /** What can still be cut, by profile. */
+  can_be_cut?: Record<string, number>;
+  utilisation_pct?: number | null;
+  temperature_mc?: number | null;
+  power_mw?: number | null;
+  /** What is not known of it, or not well, and why. */
+  notes?: string[];
+}
+
+export interface Slice {
+  number: number;
+  profile: string;
+  memory_bytes: number;
+  order?: string | null;
+}
+
+export interface Port {
+  name: string;
+  rate_kbps?: number | null;
 }
 
 export interface SiteNode {
   name: string;
+  rack?: string | null;
+  nvl_domain?: string | null;
+  ports?: Port[];
   cpu_milli_total: number;
   cpu_milli_free: number;
   memory_bytes_total: number;

@@ -7,6 +7,7 @@ mod agents;
 mod credentials;
 mod crowd;
 mod desk;
+mod devices;
 mod documents;
 mod enrolment;
 mod history;

@@ -4,6 +4,7 @@ use super::{
     enrol::{self, JoinArgs},
     explain,
     token::{self, TokenArgs},
+    topology,
 };
 use crate::{
     client::{Client, Repeat, Send},
@@ -206,7 +207,7 @@ fn site_table(site: &Value, output: Output) -> String {
         let milli = |key: &str| int(node, key).unwrap_or(0) / 1_000;
         let gib = |key: &str| int(node, key).unwrap_or(0) >> 30;
         let devices = list(node, "/devices");
-        let marks: String = devices.iter().map(device_mark).collect();
+        let marks: String = devices.iter().map(topology::mark).collect();
         let model = devices.first().map_or_else(|| "-".into(), |d| text(d, "/model"));
         vec![
             text(node, "/name"),
@@ -217,17 +218,12 @@ fn site_table(site: &Value, output: Output) -> String {
         ]
     });
     lines.push(table(&["NODE", "MODEL", "DEVICES", "CORES>", "MEMORY>"], rows));
-    lines.push("devices: . free, # held, % partly held, x not well".into());
-    lines.join("\n")
-}
-
-fn device_mark(device: &Value) -> char {
-    match (text(device, "/health").as_str(), int(device, "/share").unwrap_or(0)) {
-        ("ok", 0) => '.',
-        ("ok", 1_000..) => '#',
-        ("ok", _) => '%',
-        _ => 'x',
+    lines.push(topology::LEGEND.into());
+    let pictures = topology::pictures(list(site, "/nodes"));
+    if !pictures.is_empty() {
+        lines.push(format!("\n{pictures}"));
     }
+    lines.join("\n")
 }
 
 pub async fn link(command: LinkCommand, client: &Client, output: Output) -> Result<Exit, CliError> {
@@ -359,12 +355,5 @@ mod tests {
         let link = json!({"id": "ab", "from": "a", "to": "b", "configured_latency_us": 1, "latency_us": null, "rtt_us": null,
             "loss_ppm": null, "jitter_us": null, "capacity_kbps": 1, "available_kbps": 1, "age_ms": null, "stale": true});
         assert!(links_table(&[link], Output::plain(Format::Table)).contains("- stale"));
-    }
-
-    #[test]
-    fn devices_show_free_held_shared_and_broken() {
-        let device = |health: &str, share: i64| json!({"health": health, "share": share});
-        let marks = [device("ok", 0), device("ok", 1_000), device("ok", 250), device("failed", 0)];
-        assert_eq!(marks.iter().map(device_mark).collect::<String>(), ".#%x");
     }
 }

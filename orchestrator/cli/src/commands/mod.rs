@@ -9,6 +9,7 @@ pub mod order;
 pub mod quote;
 pub mod reference;
 pub mod token;
+mod topology;
 
 use crate::{
     args::{Command, Global},

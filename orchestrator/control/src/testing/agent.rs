@@ -76,6 +76,7 @@ impl FakeAgent {
                 rack: None,
                 nvl_domain: None,
                 unknown: Vec::new(),
+                ports: Vec::new(),
             };
             s.expand(&file.devices).into_iter().filter(|n| !lost.contains(&n.name)).map(node).collect()
         });
@@ -106,6 +107,7 @@ impl FakeAgent {
             probe_port: None,
             overlay_port: None,
             nodes,
+            inventory: rhumb_wire::InventoryUpdate::default(),
             assignments: self.assignments(),
             routes: self.routes(),
             links: links.collect(),

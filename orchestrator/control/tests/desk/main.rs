@@ -4,6 +4,7 @@
 
 mod away;
 mod cases;
+mod devices;
 mod faults;
 mod lost_answers;
 mod mesh;

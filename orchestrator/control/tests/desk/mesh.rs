@@ -106,6 +106,7 @@ impl Agent {
             probe_port: Some(862),
             overlay_port: None,
             nodes: None,
+            inventory: rhumb_wire::InventoryUpdate::default(),
             assignments: Vec::new(),
             routes: Vec::new(),
             links: desired.into_iter().flat_map(|d| &d.probes).map(|target| figures(&target.link)).collect(),

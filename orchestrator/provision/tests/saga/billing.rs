@@ -35,6 +35,10 @@ impl Prices for Tariff {
         Ratio::from_integer(if model.as_str() == "L4" { 10_000_000 } else { 40_000_000 })
     }
 
+    fn memory(&self, _: &ModelName) -> Option<rhumb_model::Bytes> {
+        Some(rhumb_model::Bytes::from_bytes(80 << 30))
+    }
+
     fn core(&self, _: &SiteName) -> Ratio {
         Ratio::from_integer(200_000)
     }
@@ -101,6 +105,16 @@ fn price_windows_are_followed_to_the_second() {
 fn a_share_of_a_device_costs_its_share() {
     let yaml = "name: x\nclass: inference\ncomponents:\n- {name: small, need: {accelerators: {share: 25%, memory: 6GiB}}, work: {duration: 1h}}\n";
     let case = case(yaml, &[("small", &[("a", 1)])], &[]);
+    let found = lines(bill(&case.order, &ran(&case, "2026-11-30T06:00:00Z", HOUR), &Tariff::flat()));
+    assert_eq!(found, [line("accelerator_seconds", "a", "replica/small/0", HOUR as i64 / 4, 2_500_000)]);
+}
+
+/// Slices were billed as whole devices.
+#[test]
+fn a_slice_costs_its_memorys_part_of_the_device() {
+    let yaml = "name: x\nclass: inference\ncomponents:\n- {name: small, need: {accelerators: {mig: 1g.10gb, count: 2}}, work: {duration: 1h}}\n";
+    let mut case = case(yaml, &[("small", &[("a", 1)])], &[]);
+    case.placements[0].devices = vec![1 << 20, (1 << 20) + 1];
     let found = lines(bill(&case.order, &ran(&case, "2026-11-30T06:00:00Z", HOUR), &Tariff::flat()));
     assert_eq!(found, [line("accelerator_seconds", "a", "replica/small/0", HOUR as i64 / 4, 2_500_000)]);
 }
