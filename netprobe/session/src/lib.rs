@@ -16,8 +16,9 @@
 
 mod bandwidth;
 mod bandwidth_budget;
+mod bandwidth_available;
+mod bandwidth_counters;
 mod bandwidth_run;
-mod bandwidth_trust;
 mod clock;
 mod directions;
 mod extensions;
@@ -37,9 +38,10 @@ mod trend;
 mod variation;
 
 pub use bandwidth::{MOST_CREDIBLE_KBPS, TrainRate, train_rate};
+pub use bandwidth_available::{Available, AvailableConfig, AvailableNext, AvailableRun, Sent};
 pub use bandwidth_budget::{BandwidthBudget, USUAL_SHARE_PPM, USUAL_SPAN_US};
-pub use bandwidth_run::{BandwidthRun, Confidence, Ended, Found, Next, RunConfig};
-pub use bandwidth_trust::{BandwidthEstimate, BandwidthMethod, CounterReading, most_trusted, residual};
+pub use bandwidth_counters::{CounterReading, Residual, residual};
+pub use bandwidth_run::{BandwidthRun, Ended, Found, Next, RunConfig};
 pub use clock::{ErrorEstimate, Now, NtpTime, StampFormat};
 pub use extensions::{ClockSource, Counted, DirectCounts, Extensions, Reported, Service};
 pub use figures::{ClockOffset, Figures, OneWayDelays, PathSeen, RoundTrips};
@@ -48,6 +50,7 @@ pub use key::{Key, KeyError};
 pub use packet::{AUTHENTICATED_BYTES, BASE_BYTES, Mode, PacketError, ReflectorPacket, SHORTEST_BYTES, SenderPacket};
 pub use record::{Record, Way};
 pub use reflection::FarCount;
+pub use rhumb_model::{BandwidthMethod, Confidence};
 pub use reflector::{Counting, Incoming, Reflector, ReflectorConfig, ReflectorCounts, Reply, Unanswered};
 pub use sample::{Apparent, FarClock, OneWay, Refused, Sample};
 pub use sender::{Answered, Received, ReplyError, Sender, SenderConfig};
@@ -56,5 +59,5 @@ pub use train::{
     Arrival, MOST_TRAIN_PACKETS, TRAIN_HEADER_BYTES, TrainCount, TrainError, TrainHeader, TrainKind, TrainReceiver,
     arrivals, is_train,
 };
-pub use trend::{Change, StoredTrend, Trend, WindowView};
+pub use trend::{Change, Trend, WindowView};
 pub use variation::Variation;
