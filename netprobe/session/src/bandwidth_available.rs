@@ -158,7 +158,11 @@ impl AvailableRun {
         let (through, held_up) = self.votes;
         if through >= most || held_up >= most {
             let middle = self.middle();
-            if through >= most { self.low_kbps = middle } else { self.high_kbps = middle }
+            if through >= most {
+                self.low_kbps = middle
+            } else {
+                self.high_kbps = middle
+            }
             (self.known, self.votes) = (true, (0, 0));
         }
         if harm {

@@ -15,8 +15,8 @@
 //! - no answer is longer than its question, and nothing that is an answer gets one.
 
 mod bandwidth;
-mod bandwidth_budget;
 mod bandwidth_available;
+mod bandwidth_budget;
 mod bandwidth_counters;
 mod bandwidth_run;
 mod clock;
@@ -50,8 +50,8 @@ pub use key::{Key, KeyError};
 pub use packet::{AUTHENTICATED_BYTES, BASE_BYTES, Mode, PacketError, ReflectorPacket, SHORTEST_BYTES, SenderPacket};
 pub use record::{Record, Way};
 pub use reflection::FarCount;
-pub use rhumb_model::{BandwidthMethod, Confidence};
 pub use reflector::{Counting, Incoming, Reflector, ReflectorConfig, ReflectorCounts, Reply, Unanswered};
+pub use rhumb_model::{BandwidthMethod, Confidence};
 pub use sample::{Apparent, FarClock, OneWay, Refused, Sample};
 pub use sender::{Answered, Received, ReplyError, Sender, SenderConfig};
 pub use spread::{BadSpread, Spread};

@@ -109,7 +109,7 @@ fn another_path_shows_in_the_trend_after_three_windows() {
 fn two_synchronised_ends_record_one_way_delays() {
     let error = ErrorEstimate::synchronised_within(100_000);
     let config = SenderConfig { error, extensions: Extensions::default(), ..SenderConfig::default() };
-    let mut link = Link::new(config, ReflectorConfig { error, ..ReflectorConfig::default() });
+    let mut link = Link::new(config, ReflectorConfig { error: Some(error), ..ReflectorConfig::default() });
     let records = link.probe(0, 70, |_| Some(600 * MS));
     // the far clock runs 267 ms ahead: the delays are what the clocks say, for they claim to be right
     let forward = &records[0].forward.delay;
