@@ -89,6 +89,8 @@ pub struct LinkWindow {
     pub link: String,
     /// When it began, in milliseconds since 1970.
     pub start_unix_ms: u64,
+    /// How long ago it ended, by the clock that only runs forward.
+    pub ended_ms_ago: u64,
     /// What was measured.
     pub record: Record,
     /// What it shows of the path, beside the windows before it.

@@ -177,6 +177,7 @@ impl Prober {
     /// The windows recorded since the last call, by link and time.
     pub fn take_windows(&self) -> Vec<LinkWindow> {
         let clock = self.shared.clock;
+        let now_ns = clock.monotonic_ns();
         let entries: Vec<_> = self.shared.roster().entries.values().cloned().collect();
         let windows = |entry: &Entry| {
             let records = std::mem::take(&mut entry.lock().records);
@@ -184,6 +185,7 @@ impl Prober {
             records.into_iter().map(move |(record, change)| LinkWindow {
                 link: link.clone(),
                 start_unix_ms: clock.unix_ms_of(record.start_ns),
+                ended_ms_ago: now_ns.saturating_sub(record.start_ns + record.length_ns) / 1_000_000,
                 record,
                 change,
             })

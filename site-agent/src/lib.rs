@@ -19,11 +19,13 @@ mod error;
 mod host;
 mod input;
 pub mod lease;
+mod passive;
 mod probe;
 mod record;
 mod run;
 pub mod runtime;
 pub mod store;
+mod telling;
 mod trains;
 
 pub use config::AgentConfig;

@@ -10,9 +10,11 @@ use crate::{
     durable::{self, Keep},
     error::AgentError,
     host::BootTime,
+    passive::Passive,
     probe::{self, Roster},
     runtime::ProcessRuntime,
     store::DatasetStore,
+    telling::Telling,
     trains::{self, Trains},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -75,6 +77,7 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     let runtime = ProcessRuntime::new(runs(&data_dir), config.supervisor.as_deref(), config.limits.log.bytes());
     let carrier: Arc<dyn Carrier> = overlay.clone();
     let trains = Trains::start(&data_dir, random.random())?;
+    let passive = Passive::start(Arc::clone(&carrier), config.interfaces.clone());
     let foundation = Foundation {
         point: config.point.clone(),
         data_dir,
@@ -93,6 +96,8 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
         prober,
         reflector,
         trains,
+        passive,
+        telling: Telling::new(Instant::now().into_std()),
         roster: Roster::default(),
         ports,
         sync: config.sync,
@@ -162,6 +167,8 @@ struct Driver {
     prober: Prober,
     reflector: Reflector,
     trains: Trains,
+    passive: Passive,
+    telling: Telling,
     roster: Roster,
     ports: Listen,
     sync: SyncConfig,
@@ -248,6 +255,7 @@ impl Driver {
         let agent = self.agent.insert(agent.await.map_err(|_| AgentError::Panic)?);
         if let Some(desired) = agent.desired().cloned() {
             self.roster.follow(&self.prober, &self.reflector, &desired).await;
+            self.passive.follow(&desired);
             self.trains.follow(&desired, self.roster.mode(), |link| self.roster.address(link));
         }
         Ok(())
@@ -282,7 +290,11 @@ impl Driver {
     /// A report of this moment, on its way.
     fn call(&mut self, wait_ms: u64) -> Call {
         self.seq += 1;
-        let links = probe::figures(&self.prober, |link| self.trains.figure(link));
+        // the most trusted first
+        let bandwidths = |link: &_| self.passive.figure(link).into_iter().chain(self.trains.figure(link)).collect();
+        let (links, now) = (probe::figures(&self.prober, bandwidths), Instant::now().into_std());
+        self.telling.add(probe::windows(&self.prober), now);
+        let (links, windows) = self.telling.next(links, now);
         let (pairs, trains) = (probe::pairs(&self.prober), trains::heard(&self.reflector));
         let envelope = Envelope {
             boot_id: self.boot_id,
@@ -292,6 +304,7 @@ impl Driver {
             overlay_port: self.ports.overlay.port(),
             inventory: self.inventory,
             links,
+            windows,
             pairs,
             trains,
         };
@@ -311,6 +324,7 @@ impl Driver {
         if self.failures > 0 {
             tracing::info!(failures = self.failures, "the orchestrator answers again");
         }
+        self.telling.answered();
         (self.failures, self.inventory) = (0, Inventory::Known);
         self.failure.clear();
         self.agent().answered(sent, BootTime::now());

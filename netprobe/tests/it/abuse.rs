@@ -189,7 +189,7 @@ async fn a_reflector_that_dies_leaves_old_figures() {
     assert!(!before.stale);
     drop(far);
     let after = until(&prober, "ab", |figures| figures.stale).await;
-    assert_eq!(after.floor_us, before.floor_us, "the last that was known");
+    assert!(after.floor_us.is_some() && after.floor_us <= before.floor_us, "the last that was known: {after:?}");
     assert!(after.last_reply_age_us > Some(1_000_000));
     let windows = prober.take_windows();
     assert!(windows.iter().any(|window| window.record.received > 0));

@@ -1,7 +1,10 @@
 //! Bandwidth of real packets: through the emulator, and through a kernel's token bucket.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rhumb_emulator::LinkShape;
 use rhumb_probe::{
@@ -65,6 +68,70 @@ async fn an_emulated_link_of_100_mbit_s_is_seen_within_3_per_cent() {
     // the far end has counted the same, with the headers that the emulator does not count
     let counted = reflector.trains();
     assert!(matches!(&counted[..], [count] if count.label == 7 && count.rate_kbps > 90_000), "{counted:?}");
+}
+
+/// Of 100 Mbit/s others take 40: trains say 100, streams say what is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_leave_of_an_emulated_link_is_seen() {
+    let reflector = hearing(Mode::Open, &[LOCAL]);
+    let shape = LinkShape { rate_kbps: 100_000, ..LinkShape::delay(5_000) };
+    let world = links(shape, LinkShape::delay(5_000), reflector.address());
+    let front = world.udp_address("ab").unwrap();
+    let others = Others::send(front, 40_000);
+    let runtime = tokio::runtime::Handle::current();
+    let run = move || {
+        let config = BandwidthConfig { overhead_bytes: Some(0), method: ActiveMethod::Available, ..config(Mode::Open) };
+        tokio::task::block_in_place(|| runtime.block_on(measure(front, config))).unwrap()
+    };
+    let is_good = |found: &BandwidthSummary| {
+        let free = found.available_kbps.is_some_and(|free| (45_000..75_000).contains(&free));
+        free && found.rate_kbps.is_some_and(|rate| rate > 80_000)
+    };
+    let mut found = run();
+    for _ in 0..6 {
+        if is_good(&found) {
+            break;
+        }
+        eprintln!("again after {found:?}");
+        found = run();
+    }
+    drop(others);
+    eprintln!("{found:?}");
+    assert!(is_good(&found) && found.sent_bytes <= 7_500_000, "{found:?}");
+}
+
+/// Packets of somebody else, evenly, until dropped.
+struct Others {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Others {
+    fn send(to: SocketAddr, kbps: u64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let (packet, begun) = ([0; 1_400], Instant::now());
+            let gap = Duration::from_nanos(1_400 * 8_000_000 / kbps);
+            for number in 0.. {
+                if stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::thread::sleep((gap * number).saturating_sub(begun.elapsed()));
+                // what the front refuses it does not carry
+                let _ = socket.send_to(&packet, to);
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
 }
 
 /// HTB counts Ethernet frames: 14 octets more than IP.

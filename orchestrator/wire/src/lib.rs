@@ -15,11 +15,11 @@ pub mod report;
 
 pub use desired::{
     Assignment, AssignmentGoal, Desired, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink, ProbeTarget, Role,
-    Route, RoutePurpose, TrainOrder,
+    Route, RoutePurpose,
 };
 pub use report::{
-    AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, Report,
-    RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue,
+    AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, PathChange,
+    Report, RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue, WindowFigures,
 };
 
 /// Version of this contract; a peer with another major version is refused.

@@ -7,7 +7,7 @@ use crate::{
 };
 use rhumb_wire::{
     AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, PairFigures, Report, RouteEndState,
-    RouteStatus, TrainHeard,
+    RouteStatus, TrainHeard, WindowFigures,
     report::{AssignmentKey, HeldDataset, RouteKey},
 };
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ pub(crate) struct Envelope {
     pub(crate) overlay_port: u16,
     pub(crate) inventory: Inventory,
     pub(crate) links: Vec<LinkFigures>,
+    pub(crate) windows: Vec<WindowFigures>,
     pub(crate) pairs: Vec<PairFigures>,
     pub(crate) trains: Vec<TrainHeard>,
 }
@@ -71,7 +72,8 @@ impl<R: Runtime> Agent<R> {
         let (epoch, generation) = self.version();
         let routes = self.routes();
         self.parting_told = self.parting.len();
-        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, inventory, links, pairs, trains } = envelope;
+        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, inventory, links, windows, pairs, trains } =
+            envelope;
         Report {
             protocol: PROTOCOL,
             point: self.base.point.clone(),
@@ -86,6 +88,7 @@ impl<R: Runtime> Agent<R> {
             assignments: self.statuses(),
             routes,
             links,
+            windows,
             pairs,
             trains,
             logs: self.output(),

@@ -67,6 +67,29 @@ fn windows_are_recorded_once_and_add_up_to_the_whole() {
     assert_eq!(whole.round_trips.len(), 882);
     let stored: Record = serde_json::from_str(&serde_json::to_string(&whole).unwrap()).unwrap();
     assert_eq!(stored, whole);
+    assert!(whole.can_be());
+    for spoil in [
+        (|r| r.received = r.sent + 1) as fn(&mut Record),
+        |r| r.sent = u64::MAX,
+        |r| r.backward.lost = 100,
+        |r| r.duplicates = u64::MAX,
+        |r| r.forward.reordered = u64::MAX,
+        |r| r.successive_ns = u64::MAX,
+        |r| r.length_ns = u64::MAX,
+        |r| (r.sent, r.received) = (900, 3),
+    ] {
+        let mut spoilt = whole.clone();
+        spoil(&mut spoilt);
+        assert!(!spoilt.can_be(), "{spoilt:?}");
+    }
+}
+
+/// What a report carries for each link every minute.
+#[test]
+fn a_window_is_written_in_few_octets() {
+    let records = link().probe(0, 70, |number| (number % 50 != 7).then_some(40 * MS + number % 13 * 90_000));
+    let written = serde_json::to_string(&records[0]).unwrap();
+    assert!(written.len() < 1_000, "{} octets: {written}", written.len());
 }
 
 /// A probe in flight when its window ends is neither lost nor missing: the record waits for it.
