@@ -390,7 +390,7 @@ mod tests {
             again.received_at += SignedDuration::from_millis(millis);
             b.fold(again).unwrap();
         }
-        assert_eq!(micros(&b, 20), 10_009);
+        assert_eq!(micros(&b, 20), 10_001);
         assert_eq!(b.figure(&link()).unwrap().rtt_p50.micros(), 200_000);
         // and an older one not at all
         b.fold(sample(5, 1)).unwrap();

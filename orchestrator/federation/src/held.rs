@@ -90,7 +90,7 @@ mod tests {
     fn small_moves_and_short_ones_do_not_show() {
         let mut held = settled(20);
         assert_eq!(shown(&mut held, &[20, 21, 22, 18, 19, 20]), [20; 6]);
-        assert_eq!(shown(&mut held, &[60, 20, 60, 61, 20, 20]), [20; 6]);
+        assert_eq!(shown(&mut held, &[60, 20, 60, 21, 20, 20]), [20; 6]);
         assert_eq!(shown(&mut held, &[60, 61, 60, 62]), [20, 20, 60, 60]);
         // a millisecond matters nowhere, whatever its share
         let mut near = Held::new(200);
@@ -109,18 +109,19 @@ mod tests {
 
     #[test]
     fn what_few_windows_bear_out_gives_way_sooner() {
-        assert_eq!(shown(&mut Held::new(90_000), &[20, 90, 90, 90, 90]), [20, 20, 90, 90, 90]);
+        assert_eq!(shown(&mut Held::new(90_000), &[20, 90, 90, 90, 90]), [20, 20, 20, 90, 90]);
     }
 
     proptest! {
-        /// Nothing shown lies outside of what came, and three windows that agree are shown.
+        /// Nothing shown lies outside of what came, and windows that agree are shown, whatever was before.
+        /// What was off on the same side before may win once, and then the average once more.
         #[test]
         fn what_is_shown_came(windows in prop::collection::vec(1_u64..60_000_000, 1..40), last in 1_u64..60_000_000) {
             let mut held = Held::new(windows[0]);
             windows[1..].iter().for_each(|window| held.observe(*window));
             let (least, most) = (windows.iter().min().unwrap(), windows.iter().max().unwrap());
             prop_assert!((*least..=*most).contains(&held.micros()));
-            (0..3).for_each(|_| held.observe(last));
+            (0..9).for_each(|_| held.observe(last));
             prop_assert!(held.micros().abs_diff(last) <= MOVE.max(held.micros() / PART));
         }
     }
