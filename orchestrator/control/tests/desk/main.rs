@@ -6,6 +6,7 @@ mod away;
 mod cases;
 mod faults;
 mod lost_answers;
+mod measured;
 mod mesh;
 mod moments;
 mod world;
