@@ -5,6 +5,7 @@
 mod away;
 mod cases;
 mod faults;
+mod herd;
 mod lost_answers;
 mod measured;
 mod mesh;
