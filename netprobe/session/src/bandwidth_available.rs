@@ -159,9 +159,9 @@ impl AvailableRun {
         if through >= most || held_up >= most {
             let middle = self.middle();
             if through >= most {
-                self.low_kbps = middle
+                self.low_kbps = middle;
             } else {
-                self.high_kbps = middle
+                self.high_kbps = middle;
             }
             (self.known, self.votes) = (true, (0, 0));
         }

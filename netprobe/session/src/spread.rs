@@ -206,7 +206,9 @@ mod tests {
     fn a_stored_one_that_cannot_be_is_refused() {
         let stored = |numbers: &[u64]| {
             let mut octets = Vec::new();
-            numbers.iter().for_each(|number| put(&mut octets, *number));
+            for number in numbers {
+                put(&mut octets, *number);
+            }
             Spread::try_from(STANDARD_NO_PAD.encode(octets))
         };
         assert!(stored(&[1_000, 0, 5, 2]).is_ok());
