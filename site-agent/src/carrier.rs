@@ -1,9 +1,13 @@
 //! What the agent asks of a data plane.
 
 use crate::dataplane::overlay::{Overlay, StagedInput};
-use rhumb_model::{DatasetName, OrderId};
-use rhumb_wire::{Desired, FlowEndpoint, RouteStatus, report::AssignmentKey};
-use std::{collections::BTreeSet, io, path::PathBuf};
+use rhumb_model::{DatasetName, LinkId, OrderId};
+use rhumb_wire::{Desired, FlowEndpoint, PeerLink, RouteStatus, report::AssignmentKey};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+};
 
 /// Carries an order's bytes. Calls return at once; all are idempotent.
 pub(crate) trait Carrier: Send + Sync + 'static {
@@ -11,6 +15,9 @@ pub(crate) trait Carrier: Send + Sync + 'static {
     fn apply(&self, desired: &Desired);
 
     fn routes(&self) -> Vec<RouteStatus>;
+
+    /// Payload octets that this point has sent over each of these links, in all.
+    fn passed(&self, links: &[PeerLink]) -> BTreeMap<LinkId, u64>;
 
     /// Opens the socket at which a replica meets a flow, and says where it is.
     fn endpoint(&self, key: &AssignmentKey, endpoint: &FlowEndpoint) -> Result<PathBuf, String>;
@@ -29,6 +36,10 @@ impl Carrier for Overlay {
 
     fn routes(&self) -> Vec<RouteStatus> {
         self.status()
+    }
+
+    fn passed(&self, links: &[PeerLink]) -> BTreeMap<LinkId, u64> {
+        Overlay::passed(self, links)
     }
 
     fn endpoint(&self, key: &AssignmentKey, endpoint: &FlowEndpoint) -> Result<PathBuf, String> {

@@ -5,7 +5,7 @@ use crate::{
     identity::{Credential, Held},
 };
 use rhumb_model::{
-    Bytes, DatasetName, Label, ModelName, NodeName, PointName, Span, document,
+    Bytes, DatasetName, Label, LinkId, ModelName, NodeName, PointName, Span, document,
     federation_file::{DeviceKind, NodeEntry},
 };
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,10 @@ pub struct AgentConfig {
     /// Made at the first start, with content that depends on the name alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub datasets: Vec<MadeDataset>,
+    /// Interfaces of this host behind links, whose own counters then tell what passes. Of others the overlay's tell what
+    /// orders send.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interfaces: BTreeMap<LinkId, String>,
     #[serde(default)]
     pub sync: SyncConfig,
     #[serde(default)]

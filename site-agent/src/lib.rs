@@ -20,11 +20,13 @@ mod host;
 pub mod identity;
 mod input;
 pub mod lease;
+mod passive;
 mod probe;
 mod record;
 mod run;
 pub mod runtime;
 pub mod store;
+mod telling;
 mod trains;
 
 pub use config::AgentConfig;

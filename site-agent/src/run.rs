@@ -11,9 +11,11 @@ use crate::{
     error::AgentError,
     host::BootTime,
     identity::{Credential, Held, keep_renewed},
+    passive::Passive,
     probe::{self, Roster},
     runtime::ProcessRuntime,
     store::DatasetStore,
+    telling::Telling,
     trains::{self, Trains},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -81,6 +83,7 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     let runtime = ProcessRuntime::new(runs(&data_dir), config.supervisor.as_deref(), config.limits.log.bytes());
     let carrier: Arc<dyn Carrier> = overlay.clone();
     let trains = Trains::start(&data_dir, random.random())?;
+    let passive = Passive::start(Arc::clone(&carrier), config.interfaces.clone());
     let foundation = Foundation {
         point: config.point.clone(),
         data_dir,
@@ -102,13 +105,15 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
         prober,
         reflector,
         trains,
+        passive,
+        telling: Telling::new(Instant::now().into_std()),
         roster: Roster::default(),
         ports,
         sync: config.sync,
         boot_id: Uuid::now_v7(),
         seq: 0,
         eye,
-        telling: None,
+        told_inventory: None,
         told: Visible::default(),
         sent: Instant::now(),
         next: Instant::now(),
@@ -190,6 +195,8 @@ struct Driver {
     prober: Prober,
     reflector: Reflector,
     trains: Trains,
+    passive: Passive,
+    telling: Telling,
     roster: Roster,
     ports: Listen,
     sync: SyncConfig,
@@ -198,7 +205,7 @@ struct Driver {
     /// What is seen of this host.
     eye: Option<Seen>,
     /// What the report on its way told of the nodes.
-    telling: Option<Telling>,
+    told_inventory: Option<rhumb_wire::Telling>,
     /// What the last report said.
     told: Visible,
     /// When it was sent.
@@ -281,6 +288,7 @@ impl Driver {
         let agent = self.agent.insert(agent.await.map_err(|_| AgentError::Panic)?);
         if let Some(desired) = agent.desired().cloned() {
             self.roster.follow(&self.prober, &self.reflector, &desired).await;
+            self.passive.follow(&desired);
             self.trains.follow(&desired, self.roster.mode(), |link| self.roster.address(link));
         }
         Ok(())
@@ -315,7 +323,11 @@ impl Driver {
     /// A report of this moment, on its way.
     fn call(&mut self, wait_ms: u64) -> Call {
         self.seq += 1;
-        let links = probe::figures(&self.prober, |link| self.trains.figure(link));
+        // the most trusted first
+        let bandwidths = |link: &_| self.passive.figure(link).into_iter().chain(self.trains.figure(link)).collect();
+        let (links, now) = (probe::figures(&self.prober, bandwidths), Instant::now().into_std());
+        self.telling.add(probe::windows(&self.prober), now);
+        let (links, windows) = self.telling.next(links, now);
         let (pairs, trains) = (probe::pairs(&self.prober), trains::heard(&self.reflector));
         let envelope = Envelope {
             boot_id: self.boot_id,
@@ -324,6 +336,7 @@ impl Driver {
             probe_port: self.ports.reflector.port(),
             overlay_port: self.ports.overlay.port(),
             links,
+            windows,
             pairs,
             trains,
         };
@@ -332,7 +345,7 @@ impl Driver {
         agent.measure(figures.unwrap_or_default());
         let visible = agent.visible();
         let (report, telling) = agent.report(envelope);
-        (self.told, self.telling) = (visible, Some(telling));
+        (self.told, self.told_inventory) = (visible, Some(telling));
         self.sent = Instant::now();
         let (client, sent) = (self.client.clone(), BootTime::now());
         Box::pin(async move { (sent, client.sync(&report).await) })
@@ -346,9 +359,10 @@ impl Driver {
         if self.failures > 0 {
             tracing::info!(failures = self.failures, "the orchestrator answers again");
         }
+        self.telling.answered();
         self.failures = 0;
         self.failure.clear();
-        if let Some(telling) = self.telling.take() {
+        if let Some(telling) = self.told_inventory.take() {
             self.agent().told(telling, reply.inventory);
         }
         self.agent().answered(sent, BootTime::now());

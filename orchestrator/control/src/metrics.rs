@@ -24,6 +24,8 @@ pub const JOINS_REFUSED: &str = "rhumb_joins_refused_total";
 pub const REPORTS_IGNORED: &str = "rhumb_reports_ignored_total";
 /// Link figures that cannot be true.
 pub const FIGURES_REFUSED: &str = "rhumb_link_figures_refused_total";
+/// Links whose path was another than in the windows before.
+pub const PATH_CHANGES: &str = "rhumb_link_path_changes_total";
 /// Log chunks of orders that the reporting site has nothing of.
 pub const LOGS_REFUSED: &str = "rhumb_log_chunks_refused_total";
 /// Points that are silent for too long.

@@ -2,7 +2,7 @@
 
 use crate::{
     figures::{DecisionFigure, FigureBook},
-    view::{Release, View, ViewDataset, ViewLink, ViewPoint, ViewRegion, ViewSite},
+    view::{Release, View, ViewDataset, ViewLink, ViewPath, ViewPoint, ViewRegion, ViewSite},
 };
 use jiff::Timestamp;
 use petgraph::graph::DiGraph;
@@ -243,6 +243,7 @@ impl Base {
                     srlg: link.srlg.clone(),
                     link: Arc::clone(link),
                     estimated: now.estimated,
+                    path: now.path,
                 },
             );
             links.insert(link.id.clone(), edge);
@@ -287,6 +288,7 @@ struct LinkNow {
     latency: Latency,
     stale: bool,
     estimated: bool,
+    path: Option<ViewPath>,
 }
 
 impl View {
@@ -309,6 +311,7 @@ impl View {
             latency: base.link.latency,
             stale: base.stale,
             estimated: false,
+            path: None,
         };
         let mut view = base.view(0, sites.collect(), link_now);
         view.releases = releases(file);
@@ -348,6 +351,14 @@ impl View {
                 latency: figure.latency,
                 stale: figure.stale,
                 estimated: figure.estimated,
+                path: figures.figure(&link.id).filter(|_| !unseen).map(|seen| ViewPath {
+                    held_min: seen.held_min(),
+                    held_p95: seen.held_p95(),
+                    rtt_min: seen.rtt_min,
+                    rtt_p95: seen.rtt_p95,
+                    silent: figures.is_silent(&link.id),
+                    changed: figures.path(&link.id).copied(),
+                }),
             }
         };
         let mut view = base.view(generation, sites.collect(), link_now);

@@ -27,6 +27,7 @@ fn sample(id: LinkId, rtt_us: u64, second: i64) -> LinkSample {
         loss: Ppm::ZERO,
         jitter: Latency::ZERO,
         received_at: at(second),
+        length: Span::from_micros(5_000_000),
     }
 }
 
@@ -255,7 +256,7 @@ proptest! {
             let us = Latency::from_micros;
             let wild = LinkSample {
                 link: link("a", "b"), rtt_min: us(min), rtt_p50: us(p50), rtt_p95: us(p95),
-                loss: Ppm::from_ppm(loss), jitter: us(jitter), received_at,
+                loss: Ppm::from_ppm(loss), jitter: us(jitter), received_at, length: Span::from_micros(loss),
             };
             let before = book.decision(&link("a", "b"), received_at);
             if book.fold(wild).is_err() {

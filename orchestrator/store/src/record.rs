@@ -200,6 +200,8 @@ pub struct LinkWindow {
     pub rtt: Option<WindowRtt>,
     /// Of the way there, of probes whose fate is known; `None`: there are none.
     pub loss: Option<Ppm>,
+    /// Counts and histograms, as JSON.
+    pub record: String,
 }
 
 /// Round trips of a window.

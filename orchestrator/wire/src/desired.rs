@@ -44,17 +44,12 @@ pub struct ProbeTarget {
     /// `host:port` of the peer's reflector, as reached over this link.
     pub address: String,
     pub interval_ms: u64,
-    /// Whether its bandwidth is measured by packet trains too.
+    /// Committed rate of the link: counters say what is left of it, and budgets are shares of it.
     #[serde(default)]
-    pub trains: Option<TrainOrder>,
-}
-
-/// How often a link's bandwidth is measured, and what its capacity is: budgets are shares of that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrainOrder {
-    /// Mean time between runs.
-    pub every_ms: u64,
-    pub capacity: Bandwidth,
+    pub capacity: Option<Bandwidth>,
+    /// Mean time between runs of packet trains; `None`: none.
+    #[serde(default)]
+    pub trains_every_ms: Option<u64>,
 }
 
 /// A point beyond transit that nothing is known of: only the sum of the way there can be measured.

@@ -16,12 +16,12 @@ pub mod report;
 
 pub use desired::{
     Assignment, AssignmentGoal, Desired, DevicePart, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink,
-    ProbeTarget, Role, Route, RoutePurpose, TrainOrder,
+    ProbeTarget, Role, Route, RoutePurpose,
 };
 pub use inventory::{DeviceFigures, Fares, Hearer, InventoryUpdate, NodeChanges, Teller, Telling};
 pub use report::{
-    AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, PortReport,
-    Report, RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue,
+    AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, PathChange,
+    PortReport, Report, RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue, WindowFigures,
 };
 
 /// Version of this contract; a peer with another major version is refused.

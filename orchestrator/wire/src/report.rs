@@ -38,7 +38,11 @@ pub struct Report {
     pub assignments: Vec<AssignmentStatus>,
     /// Every route end or hop (always the full set).
     pub routes: Vec<RouteStatus>,
+    /// Of links that were not told of for the longest: a report has room for so many.
     pub links: Vec<LinkFigures>,
+    /// Recorded windows, told until a report with them is answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<WindowFigures>,
     #[serde(default)]
     pub pairs: Vec<PairFigures>,
     #[serde(default)]
@@ -191,24 +195,60 @@ pub struct LinkFigures {
     pub sent: u64,
     pub received: u64,
     /// `None`: nothing was received in the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_p50_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_p95_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_forward_ppm: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_backward_ppm: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reply_age_us: Option<u64>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_p99_us: Option<u64>,
-    /// What the last run of packet trains over the link found.
+    /// What is known of the rate the link carries, at most one by each method.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bandwidths: Vec<BandwidthFigures>,
+    /// The last three recorded windows measured nothing: what is known is old.
     #[serde(default)]
-    pub bandwidth: Option<BandwidthFigures>,
+    pub stale: bool,
 }
 
-/// What a link carries, as its `from` end found out.
+/// One recorded window of a directed link, whose probes are all answered or given up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WindowFigures {
+    pub link: LinkId,
+    /// Orders the windows of one boot: when it began, by the agent's own clock.
+    pub start_ms: u64,
+    /// Since it ended.
+    pub age_ms: u64,
+    /// Counts and histograms, as the prober writes them down.
+    pub record: serde_json::Value,
+    /// The path is another than in the windows before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<PathChange>,
+}
+
+/// What a window has shown of the path: more or fewer hops, or a least round trip that has moved for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathChange {
+    /// From and to, where the least round trip has moved.
+    #[serde(default)]
+    pub min_moved_us: Option<(u64, u64)>,
+}
+
+/// What a link carries, or has left where counters say so, as its `from` end found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BandwidthFigures {
     pub rate_kbps: u64,
+    /// What of it others leave free, where the method tells.
+    #[serde(default)]
+    pub available_kbps: Option<u64>,
     pub method: BandwidthMethod,
     pub confidence: Confidence,
     /// Names the link in the receiver's word about the same trains.

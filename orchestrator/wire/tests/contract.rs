@@ -6,8 +6,8 @@ use rhumb_model::{BandwidthMethod, Confidence};
 use rhumb_wire::{
     Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, DeviceFigures,
     DevicePart, Fares, FlowEndpoint, InputFile, InventoryUpdate, LinkFigures, LogChunk, NodeChanges, NodeReport,
-    OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, PortReport, ProbeTarget, Report, Role, Route,
-    RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, TrainOrder,
+    OutputFile, PROTOCOL, PairFigures, PairTarget, PathChange, PeerLink, PortReport, ProbeTarget, Report, Role, Route,
+    RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, WindowFigures,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -66,7 +66,8 @@ fn desired() -> Desired {
             link: "a-b".parse().unwrap(),
             address: "127.0.0.1:862".into(),
             interval_ms: 100,
-            trains: Some(TrainOrder { every_ms: 600_000, capacity: "10Gbps".parse().unwrap() }),
+            capacity: Some("10Gbps".parse().unwrap()),
+            trains_every_ms: Some(600_000),
         }],
         pairs: vec![PairTarget { to: "c".parse().unwrap(), address: "127.0.0.1:863".into(), interval_ms: 100 }],
         links: vec![PeerLink { link: "a-b".parse().unwrap(), to: "b".parse().unwrap(), overlay: "127.0.0.1:1".into() }],
@@ -102,13 +103,22 @@ fn report() -> Report {
         jitter_us: None,
         last_reply_age_us: Some(5),
         rtt_p99_us: None,
-        bandwidth: Some(BandwidthFigures {
+        bandwidths: vec![BandwidthFigures {
             rate_kbps: 99_000,
+            available_kbps: Some(60_000),
             method: BandwidthMethod::Trains,
             confidence: Confidence::High,
             label: 7,
             age_us: 5,
-        }),
+        }],
+        stale: true,
+    };
+    let window = WindowFigures {
+        link: "a-b".parse().unwrap(),
+        start_ms: 5,
+        age_ms: 6,
+        record: json!([u64::MAX]),
+        change: Some(PathChange { min_moved_us: Some((20_000, 40_000)) }),
     };
     let pair = PairFigures {
         to: "c".parse().unwrap(),
@@ -152,6 +162,7 @@ fn report() -> Report {
         assignments: vec![assignment],
         routes: vec![route],
         links: vec![link],
+        windows: vec![window],
         pairs: vec![pair],
         trains: vec![TrainHeard { label: 7, rate_kbps: 98_000, age_us: 6 }],
         logs: vec![LogChunk { key: run_key(), offset: 3, bytes: 5, text: "hällo".into() }],

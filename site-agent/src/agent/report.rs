@@ -7,7 +7,7 @@ use crate::{
 };
 use rhumb_wire::{
     AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, PairFigures, Report, RouteEndState,
-    RouteStatus, Telling, TrainHeard,
+    RouteStatus, Telling, TrainHeard, WindowFigures,
     report::{AssignmentKey, HeldDataset, RouteKey},
 };
 use std::collections::BTreeMap;
@@ -22,6 +22,7 @@ pub(crate) struct Envelope {
     pub(crate) probe_port: u16,
     pub(crate) overlay_port: u16,
     pub(crate) links: Vec<LinkFigures>,
+    pub(crate) windows: Vec<WindowFigures>,
     pub(crate) pairs: Vec<PairFigures>,
     pub(crate) trains: Vec<TrainHeard>,
 }
@@ -63,7 +64,7 @@ impl<R: Runtime> Agent<R> {
         let (epoch, generation) = self.version();
         let routes = self.routes();
         self.parting_told = self.parting.len();
-        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, links, pairs, trains } = envelope;
+        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, links, windows, pairs, trains } = envelope;
         let told = self.teller.tell();
         let report = Report {
             protocol: PROTOCOL,
@@ -80,6 +81,7 @@ impl<R: Runtime> Agent<R> {
             assignments: self.statuses(),
             routes,
             links,
+            windows,
             pairs,
             trains,
             logs: self.output(),

@@ -506,13 +506,21 @@ export interface components {
         BandwidthView: {
             /** Format: int64 */
             age_ms: number;
+            /**
+             * Format: int64
+             * @description What of that is free, where the method tells.
+             */
+            available_kbps?: number | null;
             /** @description `low`, `medium` or `high`. */
             confidence: string;
             /** @description What held the prober's claim down: `port` or `peer`. */
             limited_by?: string | null;
             /** @description `reserved`, `counters`, `trains` or `tcp`. */
             method: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description What the link carries; by counters, what it has left.
+             */
             rate_kbps: number;
         };
         /** @enum {string} */
@@ -590,6 +598,12 @@ export interface components {
             /** Format: double */
             utilisation_pct: number;
         };
+        HeldView: {
+            /** Format: int64 */
+            min: number;
+            /** Format: int64 */
+            p95: number;
+        };
         HopView: {
             /** Format: int64 */
             bytes: number;
@@ -607,6 +621,8 @@ export interface components {
              */
             available_kbps: number;
             bandwidth?: components["schemas"]["BandwidthView"] | null;
+            /** @description By each way, the most trusted first. */
+            bandwidths: components["schemas"]["BandwidthView"][];
             /** Format: int64 */
             capacity_kbps: number;
             /** Format: int64 */
@@ -622,6 +638,7 @@ export interface components {
             /** @description The figures are configured ones: no agent at an end, or not measured yet. */
             estimated: boolean;
             from: string;
+            held_rtt_us?: components["schemas"]["HeldView"] | null;
             id: string;
             /** Format: int64 */
             jitter_us?: number | null;
@@ -636,6 +653,7 @@ export interface components {
              * @description Of the window, this direction.
              */
             loss_ppm?: number | null;
+            path_changed?: components["schemas"]["PathChangeView"] | null;
             /** Format: int64 */
             per_gb_micros: number;
             /** Format: int64 */
@@ -693,6 +711,8 @@ export interface components {
                  */
                 available_kbps: number;
                 bandwidth?: components["schemas"]["BandwidthView"] | null;
+                /** @description By each way, the most trusted first. */
+                bandwidths: components["schemas"]["BandwidthView"][];
                 /** Format: int64 */
                 capacity_kbps: number;
                 /** Format: int64 */
@@ -708,6 +728,7 @@ export interface components {
                 /** @description The figures are configured ones: no agent at an end, or not measured yet. */
                 estimated: boolean;
                 from: string;
+                held_rtt_us?: components["schemas"]["HeldView"] | null;
                 id: string;
                 /** Format: int64 */
                 jitter_us?: number | null;
@@ -722,6 +743,7 @@ export interface components {
                  * @description Of the window, this direction.
                  */
                 loss_ppm?: number | null;
+                path_changed?: components["schemas"]["PathChangeView"] | null;
                 /** Format: int64 */
                 per_gb_micros: number;
                 /** Format: int64 */
@@ -902,11 +924,36 @@ export interface components {
                 at: string;
                 /**
                  * Format: int64
+                 * @description Copies that came beyond the first, both ways.
+                 */
+                duplicates: number;
+                /**
+                 * Format: int64
+                 * @description Of the way back.
+                 */
+                loss_back_ppm?: number | null;
+                /**
+                 * Format: int64
                  * @description Of the way there.
                  */
                 loss_ppm?: number | null;
+                /**
+                 * Format: int64
+                 * @description The same back.
+                 */
+                pdv_back_us?: number | null;
+                /**
+                 * Format: int64
+                 * @description Delay variation there: the 95th percentile above the least.
+                 */
+                pdv_us?: number | null;
                 /** Format: int64 */
                 received: number;
+                /**
+                 * Format: int64
+                 * @description Packets that came after one sent later, both ways.
+                 */
+                reordered: number;
                 rtt_us?: components["schemas"]["BandView"] | null;
                 /** Format: int64 */
                 sent: number;
@@ -991,6 +1038,16 @@ export interface components {
             rtt_us?: components["schemas"]["RttView"] | null;
             stale: boolean;
             to: string;
+        };
+        PathChangeView: {
+            at: string;
+            /**
+             * Format: int64
+             * @description From and to, where the least round trip has moved for good; `None`: only the number of hops has.
+             */
+            min_from_us?: number | null;
+            /** Format: int64 */
+            min_to_us?: number | null;
         };
         PathView: {
             backup?: components["schemas"]["BackupView"] | null;
@@ -1192,11 +1249,36 @@ export interface components {
             at: string;
             /**
              * Format: int64
+             * @description Copies that came beyond the first, both ways.
+             */
+            duplicates: number;
+            /**
+             * Format: int64
+             * @description Of the way back.
+             */
+            loss_back_ppm?: number | null;
+            /**
+             * Format: int64
              * @description Of the way there.
              */
             loss_ppm?: number | null;
+            /**
+             * Format: int64
+             * @description The same back.
+             */
+            pdv_back_us?: number | null;
+            /**
+             * Format: int64
+             * @description Delay variation there: the 95th percentile above the least.
+             */
+            pdv_us?: number | null;
             /** Format: int64 */
             received: number;
+            /**
+             * Format: int64
+             * @description Packets that came after one sent later, both ways.
+             */
+            reordered: number;
             rtt_us?: components["schemas"]["BandView"] | null;
             /** Format: int64 */
             sent: number;

@@ -106,13 +106,28 @@ export interface Link {
   estimate_us?: number | null;
   /** Why the figure is not believed as it is: `faster_than_light` or `ends_disagree`. */
   disputed?: string | null;
-  bandwidth?: { rate_kbps: number; method: string; confidence: string; age_ms: number; limited_by?: string | null } | null;
+  /** The figures that decisions rest on. */
+  held_rtt_us?: { min: number; p95: number } | null;
+  /** The last time that the path was another. */
+  path_changed?: { at: string; min_from_us?: number | null; min_to_us?: number | null } | null;
+  /** What is known of its rate, the most trusted first. */
+  bandwidths?: LinkBandwidth[];
   provider?: string | null;
   per_gb_micros?: number;
   per_mbps_hour_micros?: number;
   currency?: string;
   jurisdictions?: string[];
   encrypted?: boolean;
+}
+
+export interface LinkBandwidth {
+  /** What the link carries; by counters, what it has left. */
+  rate_kbps: number;
+  available_kbps?: number | null;
+  method: string;
+  confidence: string;
+  age_ms: number;
+  limited_by?: string | null;
 }
 
 /** What probes said of a link over one window. */
@@ -124,6 +139,7 @@ export interface LinkWindow {
   received: number;
   rtt_us?: { min: number; p50: number; p95: number; p99: number } | null;
   loss_ppm?: number | null;
+  loss_back_ppm?: number | null;
 }
 
 export interface Reason {

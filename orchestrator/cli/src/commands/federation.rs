@@ -241,10 +241,45 @@ pub async fn link(command: LinkCommand, client: &Client, output: Output) -> Resu
         }
         LinkCommand::Get { link, .. } => {
             let link = client.get(&["v1", "links", &link], vec![]).await?;
-            output.show(&link, |o| links_table(std::slice::from_ref(&link), o))?;
+            output
+                .show(&link, |o| format!("{}\n{}", links_table(std::slice::from_ref(&link), o), link_details(&link)))?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// What there is more to say of one link.
+fn link_details(link: &Value) -> String {
+    let mut lines = Vec::new();
+    for known in list(link, "/bandwidths") {
+        let measured = int(known, "/rate_kbps").map(rate);
+        let what = if text(known, "/method") == "counters" { "left" } else { "carried" };
+        let free = int(known, "/available_kbps").filter(|_| what == "carried");
+        let free = free.map_or(String::new(), |kbps| format!(", {} of it free", rate(kbps)));
+        lines.push(format!(
+            "bandwidth by {}: {} {what}{free}, confidence {}, {} old",
+            text(known, "/method"),
+            or_dash(measured),
+            text(known, "/confidence"),
+            or_dash(int(known, "/age_ms").map(age)),
+        ));
+    }
+    if let (Some(min), Some(p95)) = (int(link, "/held_rtt_us/min"), int(link, "/held_rtt_us/p95")) {
+        let last = int(link, "/rtt_us/p95").map(latency);
+        lines.push(format!(
+            "decisions rest on rtt min {}, p95 {} (of the last window: {})",
+            latency(min),
+            latency(p95),
+            or_dash(last)
+        ));
+    }
+    if !text(link, "/path_changed/at").is_empty() {
+        let of = |pointer: &str| int(link, pointer).map(latency);
+        let moved = of("/path_changed/min_from_us").zip(of("/path_changed/min_to_us"));
+        let moved = moved.map_or(String::new(), |(from, to)| format!(": rtt min from {from} to {to}"));
+        lines.push(format!("path changed at {}{moved}", time(link, "/path_changed/at")));
+    }
+    lines.join("\n")
 }
 
 fn windows_table(windows: &[Value]) -> String {
@@ -252,9 +287,11 @@ fn windows_table(windows: &[Value]) -> String {
         let rtt = |of: &str| or_dash(int(w, &format!("/rtt_us/{of}")).map(latency));
         let loss = or_dash(int(w, "/loss_ppm").map(ppm));
         let answered = format!("{}/{}", text(w, "/received"), text(w, "/sent"));
-        vec![time(w, "/at"), rtt("min"), rtt("p50"), rtt("p95"), rtt("p99"), loss, answered]
+        let back = or_dash(int(w, "/loss_back_ppm").map(ppm));
+        let pdv = or_dash(int(w, "/pdv_us").map(latency));
+        vec![time(w, "/at"), rtt("min"), rtt("p50"), rtt("p95"), rtt("p99"), pdv, loss, back, answered]
     });
-    table(&["until", "rtt min", "p50", "p95", "p99", "loss", "answered"], rows)
+    table(&["until", "rtt min", "p50", "p95", "p99", "pdv", "loss", "loss back", "answered"], rows)
 }
 
 fn links_table(links: &[Value], output: Output) -> String {
@@ -348,6 +385,21 @@ mod tests {
             cells,
             ["ab", "a", "b", "8.53ms", "200.1ms", "200.2ms", "0.20ms", "0.01%", "30Mbps/60Mbps", "300ms"]
         );
+    }
+
+    #[test]
+    fn a_link_says_how_its_rate_is_known_and_what_decisions_rest_on() {
+        let link = json!({"rtt_us": {"min": 1, "p50": 2, "p95": 41_000}, "held_rtt_us": {"min": 20_000, "p95": 22_000},
+            "bandwidths": [
+                {"rate_kbps": 40_000, "available_kbps": 40_000, "method": "counters", "confidence": "high", "age_ms": 4_000},
+                {"rate_kbps": 99_000, "available_kbps": 61_000, "method": "trains", "confidence": "medium", "age_ms": 90_000}],
+            "path_changed": {"at": "2026-11-30T12:00:00Z", "min_from_us": 20_000, "min_to_us": 40_000}});
+        let lines: Vec<String> = link_details(&link).lines().map(str::to_owned).collect();
+        assert_eq!(lines[0], "bandwidth by counters: 40Mbps left, confidence high, 4s old");
+        assert_eq!(lines[1], "bandwidth by trains: 99Mbps carried, 61Mbps of it free, confidence medium, 1m30s old");
+        assert_eq!(lines[2], "decisions rest on rtt min 20.0ms, p95 22.0ms (of the last window: 41.0ms)");
+        assert!(lines[3].ends_with(": rtt min from 20.0ms to 40.0ms"), "{}", lines[3]);
+        assert_eq!(link_details(&json!({"bandwidths": [], "path_changed": null})), "");
     }
 
     #[test]

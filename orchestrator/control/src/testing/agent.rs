@@ -93,7 +93,8 @@ impl FakeAgent {
             jitter_us: Some(100),
             last_reply_age_us: Some(100_000),
             rtt_p99_us: Some(11_500),
-            bandwidth: None,
+            bandwidths: Vec::new(),
+            stale: false,
         };
         let links = file.directed_links().into_iter().filter(|l| l.from == self.point).map(|l| figures(l.id));
         Report {
@@ -111,6 +112,7 @@ impl FakeAgent {
             assignments: self.assignments(),
             routes: self.routes(),
             links: links.collect(),
+            windows: Vec::new(),
             pairs: Vec::new(),
             trains: Vec::new(),
             logs: Vec::new(),

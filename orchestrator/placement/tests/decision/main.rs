@@ -10,6 +10,7 @@ mod explained;
 mod federation;
 mod full_links;
 mod gangs;
+mod huge;
 mod in_time;
 mod optimal;
 mod packing;

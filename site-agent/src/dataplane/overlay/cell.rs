@@ -2,7 +2,10 @@
 
 use super::spec::RouteSpec;
 use rhumb_wire::{RouteEndState, RouteStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 use tokio::sync::watch;
 
 /// Counts state changes, so that whoever reports them can wait for one.
@@ -14,6 +17,8 @@ pub(crate) struct RouteCell {
     state: Mutex<(RouteEndState, String)>,
     forward: Mutex<Counter>,
     back: Mutex<Counter>,
+    /// Octets passed each way since this process began, repeated ones included.
+    passed: [AtomicU64; 2],
     changed: Changed,
 }
 
@@ -51,6 +56,7 @@ impl RouteCell {
             state: Mutex::new((RouteEndState::Building, String::new())),
             forward: Mutex::default(),
             back: Mutex::default(),
+            passed: [AtomicU64::new(0), AtomicU64::new(0)],
             changed,
         }
     }
@@ -72,7 +78,13 @@ impl RouteCell {
 
     /// Bytes `offset..offset + bytes` of this session passed here.
     pub(crate) fn pass(&self, way: Way, offset: u64, bytes: u64) {
+        self.passed[usize::from(way == Way::Back)].fetch_add(bytes, Ordering::Relaxed);
         lock(self.counter(way)).pass(offset, bytes);
+    }
+
+    /// Octets sent on to the next hop, and back to the previous one.
+    pub(crate) fn passed(&self, way: Way) -> u64 {
+        self.passed[usize::from(way == Way::Back)].load(Ordering::Relaxed)
     }
 
     /// The far end has all bytes of this session before `offset`, so they passed here, be it before this process began.

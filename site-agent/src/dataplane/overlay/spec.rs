@@ -72,7 +72,7 @@ impl RouteSpec {
         }
     }
 
-    fn next(&self) -> Option<&LinkId> {
+    pub(crate) fn next(&self) -> Option<&LinkId> {
         match &self.place {
             Place::Source { next } | Place::Relay { next, .. } => Some(next),
             Place::Sink { .. } => None,

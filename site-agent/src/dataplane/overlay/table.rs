@@ -1,7 +1,7 @@
 //! The routes this point has, and making them what they should be.
 
 use super::{
-    cell::{RouteCell, lock},
+    cell::{RouteCell, Way, lock},
     circuit::{self, SinkEnd, SourceEnd},
     context::Context,
     hop::Hop,
@@ -34,6 +34,26 @@ struct Routes {
     broken: BTreeMap<RouteKey, String>,
     /// Torn down, its task not ended yet.
     closing: Vec<Arc<RouteCell>>,
+    /// What routes that are gone have passed.
+    gone: Passed,
+}
+
+/// Octets sent to next hops by link, and back to previous hops by their name.
+#[derive(Debug, Clone, Default)]
+struct Passed {
+    on: BTreeMap<LinkId, u64>,
+    back: BTreeMap<PointName, u64>,
+}
+
+impl Passed {
+    fn add(&mut self, cell: &RouteCell) {
+        if let Some(link) = cell.spec.next() {
+            *self.on.entry(link.clone()).or_default() += cell.passed(Way::Forward);
+        }
+        if let Some(point) = cell.spec.previous() {
+            *self.back.entry(point.clone()).or_default() += cell.passed(Way::Back);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -116,6 +136,20 @@ impl Table {
         all.into_values().collect()
     }
 
+    /// Octets sent over each link.
+    pub(crate) fn passed(&self, links: &[PeerLink]) -> BTreeMap<LinkId, u64> {
+        let routes = lock(&self.routes);
+        let mut passed = routes.gone.clone();
+        routes.live.values().map(|live| &live.cell).chain(&routes.closing).for_each(|cell| passed.add(cell));
+        drop(routes);
+        for (point, bytes) in passed.back {
+            if let Some(link) = links.iter().find(|link| link.to == point) {
+                *passed.on.entry(link.link.clone()).or_default() += bytes;
+            }
+        }
+        passed.on
+    }
+
     pub(crate) fn sent_again(&self, key: &RouteKey) -> u64 {
         lock(&self.routes).live.get(key).map_or(0, |live| live.cell.sent_again())
     }
@@ -130,7 +164,12 @@ impl Table {
     }
 
     fn closed(&self, cell: &Arc<RouteCell>) {
-        lock(&self.routes).closing.retain(|closing| !Arc::ptr_eq(closing, cell));
+        let mut routes = lock(&self.routes);
+        let before = routes.closing.len();
+        routes.closing.retain(|closing| !Arc::ptr_eq(closing, cell));
+        if routes.closing.len() < before {
+            routes.gone.add(cell);
+        }
     }
 }
 
