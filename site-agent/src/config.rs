@@ -301,6 +301,7 @@ impl AgentConfig {
             listen: Listen { reflector: any, overlay: any },
             devices: Some(Devices::Auto { host: HostSettings::default() }),
             datasets: Vec::new(),
+            interfaces: BTreeMap::new(),
             sync: SyncConfig::default(),
             limits: Limits::default(),
             on_shutdown: OnShutdown::default(),

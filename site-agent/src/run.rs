@@ -20,7 +20,7 @@ use crate::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rhumb_probe::{Prober, ProberConfig, Reflector, ReflectorConfig};
-use rhumb_wire::{NodeReport, SyncReply, Telling};
+use rhumb_wire::{NodeReport, SyncReply};
 use serde::Serialize;
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -33,7 +33,7 @@ use std::{
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::oneshot,
+    sync::{oneshot, watch},
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout},
 };

@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use rhumb_identity::{Authority, Identity, IdentityError, Issued, JoinSecret, JoinToken, Serial};
 use rhumb_model::{DocumentError, PointName, Span};
 use rhumb_store::{AuthorityRecord, CertificateRecord, Conflict, Intent, JoinTokenRecord, Outcome, Store, TokenKind};
+use rhumb_wire::{Hearer, Report};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
@@ -158,6 +159,13 @@ impl<S: Store> Desk<S> {
             Some(known) => Ok(known),
             None => Err(DeskError::Credential("the certificate is not one of this federation")),
         }
+    }
+
+    /// Accelerators that the reporting point would have once the report is taken in.
+    pub fn accelerators_after(&self, report: &Report) -> usize {
+        let state = self.inner.hub.lock();
+        let known = state.points.get(&report.point).and_then(|p| p.last.as_ref());
+        known.map_or_else(|| Hearer::default().devices_after(report), |last| last.devices.devices_after(report))
     }
 
     pub async fn certificates(&self, caller: &Caller, point: &PointName) -> Result<Vec<CertificateRecord>, DeskError> {

@@ -187,6 +187,7 @@ fn any_node() -> impl Strategy<Value = LiveNode> {
                     numa,
                     pcie,
                     health: if odd == 1 { Health::Unknown } else { Health::Ok },
+                    mig: None,
                 });
             }
             let node = Node {

@@ -206,6 +206,13 @@ impl Hearer {
         &self.figures
     }
 
+    /// Accelerators that the point would have after this report.
+    pub fn devices_after(&self, report: &Report) -> usize {
+        let mut after = self.clone();
+        after.hear(report);
+        after.nodes().map_or(0, |nodes| nodes.iter().map(|node| node.devices.len()).sum())
+    }
+
     /// Takes a report in, which is newer than those before it; whether the nodes are others than before.
     pub fn hear(&mut self, report: &Report) -> bool {
         let before = self.nodes.clone();

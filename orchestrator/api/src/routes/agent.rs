@@ -19,7 +19,7 @@ pub async fn sync(State(app): State<App>, agent: Agent, request: Request) -> Res
     let body = read(request.into_body(), MAX_REPORT).await?;
     let report: Report =
         serde_json::from_slice(&body).map_err(|e| Problem::bad_request(format!("the report cannot be read: {e}")))?;
-    within_ceiling(&agent, &report)?;
+    within_ceiling(&app, &agent, &report)?;
     let Some(serial) = agent.serial else { return Ok(Json(app.desk.sync(&agent.point, report).await?)) };
     tokio::select! {
         // what the agent asked for is not answered any more
@@ -37,9 +37,9 @@ async fn revoked(app: &App, serial: &str) {
 }
 
 /// A site cannot grow beyond what it was enrolled for.
-fn within_ceiling(agent: &Agent, report: &Report) -> Result<(), Problem> {
-    let (Some(most), Some(nodes)) = (agent.most_devices, &report.nodes) else { return Ok(()) };
-    let devices: usize = nodes.iter().map(|node| node.devices.len()).sum();
+fn within_ceiling(app: &App, agent: &Agent, report: &Report) -> Result<(), Problem> {
+    let Some(most) = agent.most_devices.filter(|_| report.point == agent.point) else { return Ok(()) };
+    let devices = app.desk.accelerators_after(report);
     if devices <= most as usize {
         return Ok(());
     }
