@@ -80,7 +80,11 @@ fn parts_of_devices_are_leased_and_their_work_is_told_what_it_has() {
         until(told, || orchestrator.heard(|heard| (heard.logs.get(key)? == told).then_some(())));
     }
     let refused = orchestrator.until(&other, AssignmentState::Refused);
-    assert!(refused.message.contains("slice 1/0 of node n1 is 1g.10gb now, 2g.20gb was asked for"), "{}", refused.message);
+    assert!(
+        refused.message.contains("slice 1/0 of node n1 is 1g.10gb now, 2g.20gb was asked for"),
+        "{}",
+        refused.message
+    );
     agent.end(&orchestrator).unwrap();
 }
 

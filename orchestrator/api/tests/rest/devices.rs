@@ -23,7 +23,17 @@ async fn reported() -> (Rig, Agent) {
     node.ports.push(PortReport { name: "eth0".into(), rate_kbps: Some(25_000_000), numa: None });
     let figures = |device, fares| DeviceFigures { node: node.name.clone(), device, fares };
     report.inventory.figures = vec![
-        figures(0, Fares { utilisation_pct: Some(37), memory_used_bytes: Some(5 << 30), temperature_mc: Some(41_500), power_mw: Some(312_345), xid: Some(0), ..Fares::default() }),
+        figures(
+            0,
+            Fares {
+                utilisation_pct: Some(37),
+                memory_used_bytes: Some(5 << 30),
+                temperature_mc: Some(41_500),
+                power_mw: Some(312_345),
+                xid: Some(0),
+                ..Fares::default()
+            },
+        ),
         figures(6, Fares { temperature_mc: Some(40_000), ..Fares::default() }),
     ];
     assert_eq!(agent.post(&rig, &report).await.0, StatusCode::OK);
@@ -36,10 +46,16 @@ async fn a_site_shows_its_devices_down_to_the_slice() {
     let site = rig.get("t-acme", "/v1/sites/east").await;
     let node = &site["nodes"][0];
     let (first, sliced, ill) = (&node["devices"][0], &node["devices"][6], &node["devices"][7]);
-    assert_eq!((&first["numa"], &first["utilisation_pct"], &first["power_mw"]), (&0.into(), &37.into(), &312_345.into()));
+    assert_eq!(
+        (&first["numa"], &first["utilisation_pct"], &first["power_mw"]),
+        (&0.into(), &37.into(), &312_345.into())
+    );
     assert_eq!((&sliced["mig"], &sliced["can_be_cut"]["1g.10gb"]), (&"on".into(), &2.into()));
     assert_eq!(sliced["slices"][1]["profile"], "2g.20gb");
-    assert_eq!((&sliced["slices"][0]["isolation"], &sliced["slices"][0]["uuid"]), (&"enforced".into(), &"MIG-0".into()));
+    assert_eq!(
+        (&sliced["slices"][0]["isolation"], &sliced["slices"][0]["uuid"]),
+        (&"enforced".into(), &"MIG-0".into())
+    );
     // what is not known is null, never nothing
     assert!(sliced["utilisation_pct"].is_null() && ill["temperature_mc"].is_null());
     assert_eq!((&ill["health"], &ill["notes"][0]), (&"failed".into(), &"memory: memory: not supported".into()));
