@@ -212,8 +212,11 @@ fn slices(card: &mut Card<'_, '_>) -> Vec<Slice> {
             d.mig_device_by_index(index)?.memory_info().map(|m| (m.total, m.used))
         });
         let name = card.ask_at("slice name", index, |d, index| d.mig_device_by_index(index)?.name());
+        let (gpu_instance, compute_instance) = instances(&found);
         slices.push(Slice {
             index: Value::Known(index),
+            gpu_instance,
+            compute_instance,
             uuid: found,
             profile: match name {
                 Value::Known(name) => match name.split_once("MIG ") {
@@ -228,6 +231,15 @@ fn slices(card: &mut Card<'_, '_>) -> Vec<Slice> {
         });
     }
     slices
+}
+
+/// Both stand in the UUIDs of drivers before R470, `MIG-GPU-.../1/0`; the wrapper has no call for them.
+fn instances(uuid: &Value<String>) -> (Value<u32>, Value<u32>) {
+    let number = |text: &str| text.parse().map_or_else(|_| Value::default(), Value::Known);
+    match uuid.known().map(|uuid| uuid.split('/').collect::<Vec<_>>()).as_deref() {
+        Some([_, gpu, compute]) => (number(gpu), number(compute)),
+        _ => (Value::default(), Value::default()),
+    }
 }
 
 /// Active NVLinks, and how many of them lead to which place on the bus: another card or a switch.

@@ -531,22 +531,51 @@ export interface components {
             /** Format: int64 */
             size_bytes: number;
         };
+        /** @description What is null is not known. */
         DeviceView: {
+            /** @description What can still be cut: how many of each profile, were no other cut. */
+            can_be_cut: {
+                [key: string]: number;
+            };
             health: string;
             /** Format: int32 */
             index: number;
-            /** Format: int32 */
-            island?: number | null;
-            /** Format: int64 */
-            memory_bytes: number;
-            model: string;
-            /** @description The order or quote that holds it. */
-            order?: string | null;
             /**
              * Format: int32
-             * @description Thousandths held.
+             * @description NVLink island, NUMA node and PCIe switch within the node.
+             */
+            island?: number | null;
+            /** @description `advisory` where shares of it are held: nothing but the work itself keeps to them. */
+            isolation?: string | null;
+            /** Format: int64 */
+            memory_bytes: number;
+            /** Format: int64 */
+            memory_used_bytes?: number | null;
+            /** @description `on`: it is given away in slices. `off`: it could be cut. Null: it cannot, or nobody can say. */
+            mig?: string | null;
+            model: string;
+            /** @description What is not known of it, or not well, and why. */
+            notes: string[];
+            /** Format: int32 */
+            numa?: number | null;
+            /** @description The order or quote that holds it, or its first part. */
+            order?: string | null;
+            /** Format: int32 */
+            pcie?: number | null;
+            /** Format: int64 */
+            power_mw?: number | null;
+            /** Format: int32 */
+            processes?: number | null;
+            /**
+             * Format: int32
+             * @description Thousandths held; of a device in slices by their memory.
              */
             share: number;
+            slices: components["schemas"]["SliceView"][];
+            /** Format: int64 */
+            temperature_mc?: number | null;
+            /** Format: int32 */
+            utilisation_pct?: number | null;
         };
         EventView: {
             /** Format: date-time */
@@ -991,6 +1020,9 @@ export interface components {
             /** Format: int64 */
             memory_bytes_total: number;
             name: string;
+            nvl_domain?: string | null;
+            ports: components["schemas"]["PortView"][];
+            rack?: string | null;
         };
         OrderView: {
             /** @description What a person should look at. */
@@ -1077,6 +1109,14 @@ export interface components {
              * @description For the volume asked, and for one hour at the rate asked.
              */
             transfer_micros: number;
+        };
+        /** @description A network port of the host, whose rate is a ceiling for its links. */
+        PortView: {
+            name: string;
+            /** Format: int32 */
+            numa?: number | null;
+            /** Format: int64 */
+            rate_kbps?: number | null;
         };
         PriceView: {
             /** Format: int64 */
@@ -1180,6 +1220,24 @@ export interface components {
             tier: string;
             /** Format: int32 */
             unmanaged: number;
+            /** Format: int32 */
+            utilisation_known: number;
+            /**
+             * Format: int32
+             * @description Mean use of the devices of which it is known, and of how many that is; null: of none.
+             */
+            utilisation_pct?: number | null;
+        };
+        SliceView: {
+            /** @description `enforced`: the device keeps slices apart. */
+            isolation: string;
+            /** Format: int64 */
+            memory_bytes: number;
+            /** Format: int32 */
+            number: number;
+            order?: string | null;
+            profile: string;
+            uuid?: string | null;
         };
         TokenRequest: {
             /**

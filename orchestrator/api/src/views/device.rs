@@ -89,7 +89,7 @@ pub fn node(record: &NodeRecord, held: &Holdings, shown: Shown<'_>, heard: Optio
         memory_bytes_total: node.memory.bytes(),
         memory_bytes_free: node.memory.bytes().saturating_sub(memory),
         devices: node.devices.iter().map(|d| device(d, &mine, shown, fares(d.index), report)).collect(),
-        ports: report.map_or(&[][..], |r| &r.ports).iter().map(port).collect(),
+        ports: report.map_or(&[][..], |r| r.ports.as_slice()).iter().map(port).collect(),
     }
 }
 
@@ -113,7 +113,7 @@ fn device(
     } else {
         whole().map(|h| h.share).fold(0, u16::saturating_add)
     };
-    let unknown = report.map_or(&[][..], |r| &r.unknown).iter().filter(|u| u.device == d.index);
+    let unknown = report.map_or(&[][..], |r| r.unknown.as_slice()).iter().filter(|u| u.device == d.index);
     DeviceView {
         index: d.index,
         model: d.model.to_string(),

@@ -67,7 +67,7 @@ pub fn device_metrics(desk: &Desk<AnyStore>) -> String {
     let mut counts: BTreeMap<(&str, &str, String), u32> = BTreeMap::new();
     for (site, _, node) in nodes() {
         for device in &node.devices {
-            *counts.entry((site, device.model.as_str(), device.health.to_string())).or_default() += 1;
+            *counts.entry((site.as_str(), device.model.as_str(), device.health.to_string())).or_default() += 1;
         }
     }
     for ((site, model, health), n) in counts {

@@ -45,7 +45,7 @@ async fn slices_are_sold_one_by_one_and_run_under_their_names() {
         let id = world.order(&part(name, asked), name).await;
         orders.push(world.until(id, |o| o.phase == Some(Phase::Running)).await);
     }
-    assert_eq!(held(&world).await, ["0", "1/0", "2/0", "2/1"].map(String::from));
+    assert_eq!(held(&world).await, ["0", "1/0", "1/1", "2/0"].map(String::from));
     let desired = world.agents[0].desired.clone().unwrap();
     let profile = "3g.40gb".parse().unwrap();
     let parts: Vec<_> = desired.assignments.iter().map(|a| (a.devices.len(), a.part.unwrap(), a.goal)).collect();
