@@ -72,7 +72,7 @@ fn a_changed_delay_changes_the_next_decision(demo: &Demo) {
     demo.cli.demo(&["wan", "set", "hk-sg", "--latency", "200ms"]);
     follows(demo, "hk-sg", 200_000, 16_488);
     follows(demo, "hk-sg~", 200_000, 16_488);
-    // one odd window moves no decision, three in a row do: a window is ten seconds
+    // a burst moves no decision, what lasts for three windows does
     wait_until(secs(60), "decisions follow a change that lasts", || {
         let refused = demo.cli.run(&["path", "pop-wuhan", "singapore-cloud", "--max-latency", "50ms"]);
         if refused.code == 1 { Ok(()) } else { Err(format!("{}{}", refused.stdout, refused.stderr)) }

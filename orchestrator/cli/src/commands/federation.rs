@@ -258,7 +258,7 @@ fn link_details(link: &Value) -> String {
             or_dash(last)
         ));
     }
-    if !text(link, "/path_changed/at").is_empty() {
+    if link.pointer("/path_changed/at").is_some_and(Value::is_string) {
         let of = |pointer: &str| int(link, pointer).map(latency);
         let moved = of("/path_changed/min_from_us").zip(of("/path_changed/min_to_us"));
         let moved = moved.map_or(String::new(), |(from, to)| format!(": rtt min from {from} to {to}"));
