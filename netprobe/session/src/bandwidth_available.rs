@@ -13,6 +13,8 @@ use crate::train::Arrival;
 const PACKETS: u32 = 100;
 /// A stream that comes out slower than this share of what went in was too fast.
 const THROUGH: f64 = 0.95;
+/// One that loses no more than this is not held up, whatever its delays did.
+const CLEAR: f64 = 0.99;
 /// Delays rise where more than this share of steps between group medians are upward (pairwise comparison test), and the whole
 /// rise is more than this share of all steps (pairwise difference test).
 const PCT: f64 = 0.66;
@@ -181,14 +183,26 @@ impl AvailableRun {
 fn is_through(sent: Sent<'_>, arrivals: &[Arrival]) -> Option<bool> {
     let points: Vec<(u64, u64)> =
         arrivals.iter().filter_map(|a| Some((*sent.get(a.index as usize)?, u64::from(a.at_ns)))).collect();
-    let (first, last) = (points.first()?, points.last()?);
-    let (went, came) = (last.0.checked_sub(first.0)?, last.1.checked_sub(first.1)?);
-    if points.len() < LEAST_ARRIVALS || went == 0 {
+    if points.len() < LEAST_ARRIVALS {
         return None;
     }
-    // Rout / Rin: as many packets in more time
-    let slower = (came > 0) && (went as f64 / came as f64) < THROUGH;
-    Some(!slower && !rises(&points))
+    // Rout / Rin: as many packets in more time. From the middle of the first quarter to that of the last, so that a host that
+    // was late once at either end does not count
+    let middle = |part: &[(u64, u64)]| {
+        let median = |mut times: Vec<u64>| {
+            times.sort_unstable();
+            times[times.len() / 2]
+        };
+        (median(part.iter().map(|point| point.0).collect()), median(part.iter().map(|point| point.1).collect()))
+    };
+    let quarter = points.len() / 4;
+    let (first, last) = (middle(&points[..quarter]), middle(&points[points.len() - quarter..]));
+    let (went, came) = (last.0.checked_sub(first.0)?, last.1.checked_sub(first.1)?);
+    if went == 0 {
+        return None;
+    }
+    let ratio = went as f64 / came.max(1) as f64;
+    Some(ratio >= THROUGH && (ratio >= CLEAR || !rises(&points)))
 }
 
 /// Whether delays rise through the stream, by medians of groups of about the square root of its length.

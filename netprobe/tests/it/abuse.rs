@@ -41,7 +41,7 @@ fn probe(number: u32) -> [u8; 44] {
     octets
 }
 
-/// Short, long, of another protocol, and random: dropped and counted, and a good one still gets its answer.
+/// Fault F46. Short, long, of another protocol, and random: dropped and counted, and a good one still gets its answer.
 #[test]
 fn malformed_packets_are_dropped_and_counted() {
     let far = reflector(Mode::Authenticated(Key::new(&[9; 16]).unwrap()));
@@ -58,6 +58,7 @@ fn malformed_packets_are_dropped_and_counted() {
     assert_eq!((counts.malformed, counts.answered), (500, 0));
 }
 
+/// Fault F47: a reflector is used for amplification.
 #[test]
 fn an_unknown_source_gets_nothing() {
     let others: IpNet = "192.0.2.0/24".parse().unwrap();
@@ -74,6 +75,7 @@ fn an_unknown_source_gets_nothing() {
     assert_eq!(socket.recv(&mut [0; 64]).unwrap(), 44);
 }
 
+/// Fault F47.
 #[test]
 fn a_flood_from_one_source_is_answered_at_its_rate() {
     let config = ReflectorConfig { packets_per_second: 50, ..ReflectorConfig::default() };
@@ -90,7 +92,7 @@ fn a_flood_from_one_source_is_answered_at_its_rate() {
     assert_eq!(counts.answered + counts.limited, 400);
 }
 
-/// One packet with the other reflector as its forged source: one answer, which gets none.
+/// Fault F48. One packet with the other reflector as its forged source: one answer, which gets none.
 #[test]
 fn two_reflectors_do_not_talk_to_each_other() {
     let (here, there) = (reflector(Mode::Open), reflector(Mode::Open));
@@ -122,7 +124,7 @@ fn raw() -> Option<Socket> {
     raw.ok()
 }
 
-/// Answers made up by someone who does not see the probes, and copies of true ones.
+/// Fault F49. Answers made up by someone who does not see the probes, and copies of true ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_answers_change_nothing() {
     let far = reflector(Mode::Open);
@@ -158,7 +160,7 @@ async fn forged_answers_change_nothing() {
     assert_eq!((summary.lost_forward, summary.lost_backward), (0, 0));
 }
 
-/// A path that swallows large packets: the bare probe sees nothing of it, a second target of full-size ones does.
+/// Fault F53. A path that swallows large packets: the bare probe sees nothing of it, a second target of full-size ones does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hole_for_large_packets_is_seen_by_large_probes() {
     let far = reflector(Mode::Open);
@@ -177,7 +179,7 @@ async fn a_hole_for_large_packets_is_seen_by_large_probes() {
     until(&prober, "ab large", |figures| figures.received > 10).await;
 }
 
-/// A prober that dies, or loses its socket, leaves figures that grow old: nothing is lost, and nothing is zero.
+/// Fault F50. A prober that dies, or loses its socket, leaves figures that grow old: nothing is lost, and nothing is zero.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reflector_that_dies_leaves_old_figures() {
     let far = reflector(Mode::Open);

@@ -81,7 +81,10 @@ pub enum SampleError {
 const MAX: Latency = Latency::from_micros(60_000_000);
 /// No answer takes no time: what a coarse clock reads as 0 is this.
 const MIN: Latency = Latency::from_micros(1);
-/// Reports nearer to each other than a window's length, or this, tell of the same replies.
+/// Windows count that end at least this part of their length apart, in hundredths: what lasts for less than a fifth of a window
+/// then falls into two of them at most, and never makes three.
+const APART: i64 = 60;
+/// Reports nearer to each other than this tell of the same replies.
 const SHORTEST_WINDOW: SignedDuration = SignedDuration::from_secs(1);
 /// However long somebody says that a window was: what is told after this counts.
 const LONGEST_WINDOW: SignedDuration = SignedDuration::from_mins(2);
@@ -259,8 +262,9 @@ impl LinkFigure {
         }
         let (held_min, held_p95, counted_at) = (self.held_min.clone(), self.held_p95.clone(), self.counted_at);
         *self = Self { held_min, held_p95, counted_at, ..Self::first(sample) };
-        let length = SignedDuration::from_micros(i64::try_from(sample.length.micros()).unwrap_or(i64::MAX));
-        if sample.received_at.duration_since(counted_at) < length.clamp(SHORTEST_WINDOW, LONGEST_WINDOW) {
+        let micros = i64::try_from(sample.length.micros()).unwrap_or(i64::MAX);
+        let apart = SignedDuration::from_micros(micros / 100 * APART);
+        if sample.received_at.duration_since(counted_at) < apart.clamp(SHORTEST_WINDOW, LONGEST_WINDOW) {
             return;
         }
         self.counted_at = sample.received_at;
@@ -385,16 +389,40 @@ mod tests {
     #[test]
     fn the_same_window_told_twice_counts_once() {
         let mut b = book(&[(20_000, 0), (20_000, 5), (20_000, 10), (200_000, 15)]);
-        for millis in [1_000, 2_000, 4_900] {
+        for millis in [1_000, 2_000, 2_900] {
             let mut again = sample(200_000, 15);
             again.received_at += SignedDuration::from_millis(millis);
             b.fold(again).unwrap();
         }
-        assert_eq!(micros(&b, 20), 10_001);
+        assert_eq!(micros(&b, 18), 10_001);
         assert_eq!(b.figure(&link()).unwrap().rtt_p50.micros(), 200_000);
         // and an older one not at all
         b.fold(sample(5, 1)).unwrap();
         assert_eq!(b.figure(&link()).unwrap().rtt_p50.micros(), 200_000);
+    }
+
+    /// Sliding windows of ten seconds, told every three: what lasts for a second and a half moves nothing, whenever it comes, and a
+    /// change that lasts is decided on within 21 s.
+    #[test]
+    fn a_burst_moves_nothing_and_a_lasting_change_is_seen_in_bounded_time() {
+        let told = |second: i64, changed: std::ops::Range<i64>| {
+            // any reply of the last ten seconds that was slow makes the 95th percentile slow
+            let slow = changed.start < second && changed.end > second - 10;
+            LinkSample { length: Span::from_micros(10_000_000), ..sample(if slow { 80_000 } else { 20_000 }, second) }
+        };
+        for from in 30..42 {
+            let (mut burst, mut lasting) = (FigureBook::new(STALE), FigureBook::new(STALE));
+            let mut decided = None;
+            for second in (0..120).step_by(3) {
+                burst.fold(told(second, from..from + 2)).unwrap();
+                lasting.fold(told(second, from..1_000)).unwrap();
+                assert_eq!(burst.figure(&link()).unwrap().in_use().micros(), 10_000, "a burst at {from}");
+                if decided.is_none() && lasting.figure(&link()).unwrap().in_use().micros() == 40_000 {
+                    decided = Some(second - from);
+                }
+            }
+            assert!(decided.is_some_and(|after| after <= 21), "{decided:?}");
+        }
     }
 
     #[test]

@@ -82,6 +82,28 @@ fn what_others_leave_is_found() {
     }
 }
 
+/// A host that stalls for milliseconds while the last packets come makes no link look taken.
+#[test]
+fn a_busy_host_is_no_busy_link() {
+    let mut run =
+        AvailableRun::new(AvailableConfig { packet_bytes: PACKET, top_kbps: 50_000, budget_bytes: 100_000_000 });
+    let mut dice = 7;
+    let found = loop {
+        match run.step() {
+            AvailableNext::Done(found) => break found,
+            AvailableNext::Stream { packets, pace_kbps, .. } => {
+                let (sent, mut arrivals) = Link::new(50, 0).stream(packets, pace_kbps, &mut dice);
+                // what comes within four milliseconds is noted at their end
+                let stall = arrivals.len() - 4;
+                let until = arrivals[stall].at_ns + 4_000_000;
+                arrivals.iter_mut().skip(stall).for_each(|a| a.at_ns = a.at_ns.max(until));
+                run.arrived(&sent, &arrivals);
+            }
+        }
+    };
+    assert!(found.rate_kbps().unwrap() >= 45_000, "{found:?}");
+}
+
 /// Once a queue is full delays no longer rise, but what comes out is slower than what went in, and some is lost.
 #[test]
 fn a_full_queue_ends_the_search_below_it() {

@@ -255,7 +255,7 @@ fn link_details(link: &Value) -> String {
         let measured = int(known, "/rate_kbps").map(rate);
         let what = if text(known, "/method") == "counters" { "left" } else { "carried" };
         let free = int(known, "/available_kbps").filter(|_| what == "carried");
-        let free = free.map_or(String::new(), |kbps| format!(", {} of it free", rate(kbps)));
+        let free = free.map_or_else(String::new, |kbps| format!(", {} of it free", rate(kbps)));
         lines.push(format!(
             "bandwidth by {}: {} {what}{free}, confidence {}, {} old",
             text(known, "/method"),
@@ -273,10 +273,10 @@ fn link_details(link: &Value) -> String {
             or_dash(last)
         ));
     }
-    if !text(link, "/path_changed/at").is_empty() {
+    if link.pointer("/path_changed/at").is_some_and(Value::is_string) {
         let of = |pointer: &str| int(link, pointer).map(latency);
         let moved = of("/path_changed/min_from_us").zip(of("/path_changed/min_to_us"));
-        let moved = moved.map_or(String::new(), |(from, to)| format!(": rtt min from {from} to {to}"));
+        let moved = moved.map_or_else(String::new, |(from, to)| format!(": rtt min from {from} to {to}"));
         lines.push(format!("path changed at {}{moved}", time(link, "/path_changed/at")));
     }
     lines.join("\n")
@@ -396,7 +396,7 @@ mod tests {
             "path_changed": {"at": "2026-11-30T12:00:00Z", "min_from_us": 20_000, "min_to_us": 40_000}});
         let lines: Vec<String> = link_details(&link).lines().map(str::to_owned).collect();
         assert_eq!(lines[0], "bandwidth by counters: 40Mbps left, confidence high, 4s old");
-        assert_eq!(lines[1], "bandwidth by trains: 99Mbps carried, 61Mbps of it free, confidence medium, 1m30s old");
+        assert_eq!(lines[1], "bandwidth by trains: 99Mbps carried, 61Mbps of it free, confidence medium, 90s old");
         assert_eq!(lines[2], "decisions rest on rtt min 20.0ms, p95 22.0ms (of the last window: 41.0ms)");
         assert!(lines[3].ends_with(": rtt min from 20.0ms to 40.0ms"), "{}", lines[3]);
         assert_eq!(link_details(&json!({"bandwidths": [], "path_changed": null})), "");

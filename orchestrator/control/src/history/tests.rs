@@ -9,7 +9,9 @@ fn at(second: i64) -> Timestamp {
 /// A minute with these round trips, in microseconds, and probes lost on the way there.
 fn record(trips_us: &[u64], lost: u64) -> Record {
     let mut round_trips = Spread::default();
-    trips_us.iter().for_each(|us| round_trips.record(us * 1_000));
+    for us in trips_us {
+        round_trips.record(us * 1_000);
+    }
     let received = trips_us.len() as u64;
     Record {
         start_ns: 0,
