@@ -1,8 +1,8 @@
 //! Static facts of the federation, from its file: points, links, prices, datasets, regions.
 
 use rhumb_model::{
-    Amount, DocumentError, FederationFile, Latency, Link, LinkId, ModelName, Order, PointName, SiteName, money::Currency, order::End,
-    price::PriceBook, ratio::Ratio,
+    Amount, DocumentError, FederationFile, Latency, Link, LinkId, ModelName, Order, PointName, SiteName,
+    money::Currency, order::End, price::PriceBook, ratio::Ratio,
 };
 use rhumb_provision::Prices;
 use std::collections::BTreeMap;
@@ -84,10 +84,10 @@ impl Prices for Base {
     }
 
     fn per_gb(&self, link: &LinkId) -> Ratio {
-        self.fixed.link(link).map_or_else(|| Ratio::from_integer(0), |l| l.per_gb_micros)
+        self.fixed.empty_prices(link).map_or_else(|| Ratio::from_integer(0), |(per_gb, _)| per_gb)
     }
 
     fn per_mbps_hour(&self, link: &LinkId) -> Ratio {
-        self.fixed.link(link).map_or_else(|| Ratio::from_integer(0), |l| l.per_mbps_hour_micros)
+        self.fixed.empty_prices(link).map_or_else(|| Ratio::from_integer(0), |(_, per_hour)| per_hour)
     }
 }
