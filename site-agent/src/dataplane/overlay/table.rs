@@ -102,8 +102,7 @@ impl Table {
             } else {
                 let known =
                     routes.live.values().map(|l| (&l.cell, l.end.as_ref())).chain(fresh.iter().map(Setup::known));
-                let takes = |cell: &RouteCell, end: &EndOfLeg| end.shared().takes(&cell.spec, &spec);
-                let mut ends = known.filter_map(|(cell, end)| end.filter(|end| takes(cell, end)));
+                let mut ends = known.filter_map(|(cell, end)| end.filter(|_| Shared::takes(&cell.spec, &spec)));
                 let end = ends.next().cloned();
                 match Setup::new(context, spec, tuning, end) {
                     Ok(setup) => fresh.push(setup),
