@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
-use rhumb_model::{BandwidthMethod, Confidence};
+use rhumb_model::{Bandwidth, BandwidthMethod, Confidence};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, FlowEndpoint, InputFile,
-    LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, ProbeTarget, Report,
-    Role, Route, RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, TrainOrder,
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, Duty, FlowEndpoint,
+    InputFile, LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, ProbeTarget,
+    Report, Role, Route, RouteEndState, RouteFigures, RoutePurpose, RouteStatus, SyncReply, TestedRate, TrainHeard,
+    TrainOrder,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -23,7 +24,7 @@ fn run_key() -> AssignmentKey {
 }
 
 fn leg_key() -> RouteKey {
-    RouteKey { order: order(), generation: 3, leg: 2 }
+    RouteKey { order: order(), generation: 3, leg: 2, path: 1 }
 }
 
 fn desired() -> Desired {
@@ -54,6 +55,8 @@ fn desired() -> Desired {
         purpose,
         key_base64: Some("seal".into()),
         hop_secret_base64: None,
+        duty: Duty::Standby,
+        silence_ms: Some(800),
     };
     Desired {
         epoch: 2,
@@ -85,8 +88,18 @@ fn report() -> Report {
         staged_sha256: vec!["00".into()],
         message: "ended \"well\"\u{0}\n".into(),
     };
-    let route =
-        RouteStatus { key: leg_key(), state: RouteEndState::Degraded, bytes: 9, bytes_back: 1, message: String::new() };
+    let route = RouteStatus {
+        key: leg_key(),
+        state: RouteEndState::Degraded,
+        bytes: 9,
+        bytes_back: 1,
+        message: String::new(),
+        figures: Some(RouteFigures {
+            rtt_us: 7,
+            tested: Some(TestedRate { sent: Bandwidth::from_mbps(2), arrived: Bandwidth::from_mbps(1) }),
+        }),
+        carrying: true,
+    };
     let link = LinkFigures {
         link: "a-b".parse().unwrap(),
         window_us: 10_000_000,
