@@ -15,13 +15,14 @@ pub mod inventory;
 pub mod report;
 
 pub use desired::{
-    Assignment, AssignmentGoal, Desired, DevicePart, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink,
+    Assignment, AssignmentGoal, Desired, DevicePart, Duty, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink,
     ProbeTarget, Role, Route, RoutePurpose,
 };
 pub use inventory::{DeviceFigures, Fares, Hearer, InventoryUpdate, NodeChanges, Teller, Telling};
 pub use report::{
     AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, PathChange,
-    PortReport, Report, RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue, WindowFigures,
+    PortReport, Report, RouteEndState, RouteFigures, RouteStatus, SyncReply, TestedRate, TrainHeard, UnknownValue,
+    WindowFigures,
 };
 
 /// Version of this contract; a peer with another major version is refused.

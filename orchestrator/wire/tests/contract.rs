@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
-use rhumb_model::{BandwidthMethod, Confidence};
+use rhumb_model::{Bandwidth, BandwidthMethod, Confidence};
 use rhumb_wire::{
     Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, DeviceFigures,
-    DevicePart, Fares, FlowEndpoint, InputFile, InventoryUpdate, LinkFigures, LogChunk, NodeChanges, NodeReport,
+    DevicePart, Duty, Fares, FlowEndpoint, InputFile, InventoryUpdate, LinkFigures, LogChunk, NodeChanges, NodeReport,
     OutputFile, PROTOCOL, PairFigures, PairTarget, PathChange, PeerLink, PortReport, ProbeTarget, Report, Role, Route,
-    RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, WindowFigures,
+    RouteEndState, RouteFigures, RoutePurpose, RouteStatus, SyncReply, TestedRate, TrainHeard, WindowFigures,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -24,7 +24,7 @@ fn run_key() -> AssignmentKey {
 }
 
 fn leg_key() -> RouteKey {
-    RouteKey { order: order(), generation: 3, leg: 2 }
+    RouteKey { order: order(), generation: 3, leg: 2, path: 1 }
 }
 
 fn desired() -> Desired {
@@ -56,6 +56,8 @@ fn desired() -> Desired {
         purpose,
         key_base64: Some("seal".into()),
         hop_secret_base64: None,
+        duty: Duty::Standby,
+        silence_ms: Some(800),
     };
     Desired {
         epoch: 2,
@@ -88,8 +90,18 @@ fn report() -> Report {
         staged_sha256: vec!["00".into()],
         message: "ended \"well\"\u{0}\n".into(),
     };
-    let route =
-        RouteStatus { key: leg_key(), state: RouteEndState::Degraded, bytes: 9, bytes_back: 1, message: String::new() };
+    let route = RouteStatus {
+        key: leg_key(),
+        state: RouteEndState::Degraded,
+        bytes: 9,
+        bytes_back: 1,
+        message: String::new(),
+        figures: Some(RouteFigures {
+            rtt_us: 7,
+            tested: Some(TestedRate { sent: Bandwidth::from_mbps(2), arrived: Bandwidth::from_mbps(1) }),
+        }),
+        carrying: true,
+    };
     let link = LinkFigures {
         link: "a-b".parse().unwrap(),
         window_us: 10_000_000,

@@ -506,21 +506,13 @@ export interface components {
         BandwidthView: {
             /** Format: int64 */
             age_ms: number;
-            /**
-             * Format: int64
-             * @description What of that is free, where the method tells.
-             */
-            available_kbps?: number | null;
             /** @description `low`, `medium` or `high`. */
             confidence: string;
             /** @description What held the prober's claim down: `port` or `peer`. */
             limited_by?: string | null;
             /** @description `reserved`, `counters`, `trains` or `tcp`. */
             method: string;
-            /**
-             * Format: int64
-             * @description What the link carries; by counters, what it has left.
-             */
+            /** Format: int64 */
             rate_kbps: number;
         };
         /** @enum {string} */
@@ -531,51 +523,22 @@ export interface components {
             /** Format: int64 */
             size_bytes: number;
         };
-        /** @description What is null is not known. */
         DeviceView: {
-            /** @description What can still be cut: how many of each profile, were no other cut. */
-            can_be_cut: {
-                [key: string]: number;
-            };
             health: string;
             /** Format: int32 */
             index: number;
-            /**
-             * Format: int32
-             * @description NVLink island, NUMA node and PCIe switch within the node.
-             */
+            /** Format: int32 */
             island?: number | null;
-            /** @description `advisory` where shares of it are held: nothing but the work itself keeps to them. */
-            isolation?: string | null;
             /** Format: int64 */
             memory_bytes: number;
-            /** Format: int64 */
-            memory_used_bytes?: number | null;
-            /** @description `on`: it is given away in slices. `off`: it could be cut. Null: it cannot, or nobody can say. */
-            mig?: string | null;
             model: string;
-            /** @description What is not known of it, or not well, and why. */
-            notes: string[];
-            /** Format: int32 */
-            numa?: number | null;
-            /** @description The order or quote that holds it, or its first part. */
+            /** @description The order or quote that holds it. */
             order?: string | null;
-            /** Format: int32 */
-            pcie?: number | null;
-            /** Format: int64 */
-            power_mw?: number | null;
-            /** Format: int32 */
-            processes?: number | null;
             /**
              * Format: int32
-             * @description Thousandths held; of a device in slices by their memory.
+             * @description Thousandths held.
              */
             share: number;
-            slices: components["schemas"]["SliceView"][];
-            /** Format: int64 */
-            temperature_mc?: number | null;
-            /** Format: int32 */
-            utilisation_pct?: number | null;
         };
         EventView: {
             /** Format: date-time */
@@ -627,12 +590,6 @@ export interface components {
             /** Format: double */
             utilisation_pct: number;
         };
-        HeldView: {
-            /** Format: int64 */
-            min: number;
-            /** Format: int64 */
-            p95: number;
-        };
         HopView: {
             /** Format: int64 */
             bytes: number;
@@ -650,8 +607,6 @@ export interface components {
              */
             available_kbps: number;
             bandwidth?: components["schemas"]["BandwidthView"] | null;
-            /** @description By each way, the most trusted first. */
-            bandwidths: components["schemas"]["BandwidthView"][];
             /** Format: int64 */
             capacity_kbps: number;
             /** Format: int64 */
@@ -667,7 +622,6 @@ export interface components {
             /** @description The figures are configured ones: no agent at an end, or not measured yet. */
             estimated: boolean;
             from: string;
-            held_rtt_us?: components["schemas"]["HeldView"] | null;
             id: string;
             /** Format: int64 */
             jitter_us?: number | null;
@@ -682,7 +636,6 @@ export interface components {
              * @description Of the window, this direction.
              */
             loss_ppm?: number | null;
-            path_changed?: components["schemas"]["PathChangeView"] | null;
             /** Format: int64 */
             per_gb_micros: number;
             /** Format: int64 */
@@ -740,8 +693,6 @@ export interface components {
                  */
                 available_kbps: number;
                 bandwidth?: components["schemas"]["BandwidthView"] | null;
-                /** @description By each way, the most trusted first. */
-                bandwidths: components["schemas"]["BandwidthView"][];
                 /** Format: int64 */
                 capacity_kbps: number;
                 /** Format: int64 */
@@ -757,7 +708,6 @@ export interface components {
                 /** @description The figures are configured ones: no agent at an end, or not measured yet. */
                 estimated: boolean;
                 from: string;
-                held_rtt_us?: components["schemas"]["HeldView"] | null;
                 id: string;
                 /** Format: int64 */
                 jitter_us?: number | null;
@@ -772,7 +722,6 @@ export interface components {
                  * @description Of the window, this direction.
                  */
                 loss_ppm?: number | null;
-                path_changed?: components["schemas"]["PathChangeView"] | null;
                 /** Format: int64 */
                 per_gb_micros: number;
                 /** Format: int64 */
@@ -883,14 +832,31 @@ export interface components {
                 hops: components["schemas"]["HopView"][];
                 /** Format: int32 */
                 leg: number;
+                measured?: components["schemas"]["MeasuredView"] | null;
+                /**
+                 * Format: int64
+                 * @description How often it took another path within the last hour.
+                 */
+                moves: number;
                 order: string;
                 order_name: string;
+                /** @description The other paths there are: standing by, being built, being left. */
+                others: components["schemas"]["PathStateView"][];
+                /** @description Links of the path that carries, or is to. */
                 path: string[];
+                /**
+                 * Format: int64
+                 * @description One-way delay promised of the path, without a region's access.
+                 */
+                promised_us?: number | null;
+                protected: boolean;
                 provider: string;
                 /** Format: int64 */
                 rate_kbps: number;
                 state: string;
                 to: string;
+                /** @description Why it is out of its promise, where it is. */
+                trouble?: string | null;
             }[];
             /** @description Give it as `cursor` for the next page. */
             next?: string | null;
@@ -953,36 +919,11 @@ export interface components {
                 at: string;
                 /**
                  * Format: int64
-                 * @description Copies that came beyond the first, both ways.
-                 */
-                duplicates: number;
-                /**
-                 * Format: int64
-                 * @description Of the way back.
-                 */
-                loss_back_ppm?: number | null;
-                /**
-                 * Format: int64
                  * @description Of the way there.
                  */
                 loss_ppm?: number | null;
-                /**
-                 * Format: int64
-                 * @description The same back.
-                 */
-                pdv_back_us?: number | null;
-                /**
-                 * Format: int64
-                 * @description Delay variation there: the 95th percentile above the least.
-                 */
-                pdv_us?: number | null;
                 /** Format: int64 */
                 received: number;
-                /**
-                 * Format: int64
-                 * @description Packets that came after one sent later, both ways.
-                 */
-                reordered: number;
                 rtt_us?: components["schemas"]["BandView"] | null;
                 /** Format: int64 */
                 sent: number;
@@ -1002,6 +943,29 @@ export interface components {
             replica: number;
             text: string;
         };
+        /** @description Figures of one path, by bytes over that path alone; and by the probes of its links. */
+        MeasuredView: {
+            /**
+             * Format: int64
+             * @description What a few bytes at the route's rate came out at.
+             */
+            arrived_kbps?: number | null;
+            /**
+             * Format: int64
+             * @description Half of the shortest round trip before it carried, or while it stands by.
+             */
+            latency_us?: number | null;
+            /**
+             * Format: int64
+             * @description Half the median round trips of its links, now.
+             */
+            links_latency_us?: number | null;
+            /**
+             * Format: int64
+             * @description What they were sent at.
+             */
+            sent_kbps?: number | null;
+        };
         ModelCount: {
             /** Format: int32 */
             free: number;
@@ -1020,9 +984,6 @@ export interface components {
             /** Format: int64 */
             memory_bytes_total: number;
             name: string;
-            nvl_domain?: string | null;
-            ports: components["schemas"]["PortView"][];
-            rack?: string | null;
         };
         OrderView: {
             /** @description What a person should look at. */
@@ -1071,15 +1032,12 @@ export interface components {
             stale: boolean;
             to: string;
         };
-        PathChangeView: {
-            at: string;
-            /**
-             * Format: int64
-             * @description From and to, where the least round trip has moved for good; `None`: only the number of hops has.
-             */
-            min_from_us?: number | null;
-            /** Format: int64 */
-            min_to_us?: number | null;
+        PathStateView: {
+            active: boolean;
+            measured?: components["schemas"]["MeasuredView"] | null;
+            path: string[];
+            /** @description `backup`, `next`, `leaving` or `closing`. */
+            role: string;
         };
         PathView: {
             backup?: components["schemas"]["BackupView"] | null;
@@ -1109,14 +1067,6 @@ export interface components {
              * @description For the volume asked, and for one hour at the rate asked.
              */
             transfer_micros: number;
-        };
-        /** @description A network port of the host, whose rate is a ceiling for its links. */
-        PortView: {
-            name: string;
-            /** Format: int32 */
-            numa?: number | null;
-            /** Format: int64 */
-            rate_kbps?: number | null;
         };
         PriceView: {
             /** Format: int64 */
@@ -1179,14 +1129,31 @@ export interface components {
             hops: components["schemas"]["HopView"][];
             /** Format: int32 */
             leg: number;
+            measured?: components["schemas"]["MeasuredView"] | null;
+            /**
+             * Format: int64
+             * @description How often it took another path within the last hour.
+             */
+            moves: number;
             order: string;
             order_name: string;
+            /** @description The other paths there are: standing by, being built, being left. */
+            others: components["schemas"]["PathStateView"][];
+            /** @description Links of the path that carries, or is to. */
             path: string[];
+            /**
+             * Format: int64
+             * @description One-way delay promised of the path, without a region's access.
+             */
+            promised_us?: number | null;
+            protected: boolean;
             provider: string;
             /** Format: int64 */
             rate_kbps: number;
             state: string;
             to: string;
+            /** @description Why it is out of its promise, where it is. */
+            trouble?: string | null;
         };
         RttView: {
             /** Format: int64 */
@@ -1220,24 +1187,6 @@ export interface components {
             tier: string;
             /** Format: int32 */
             unmanaged: number;
-            /** Format: int32 */
-            utilisation_known: number;
-            /**
-             * Format: int32
-             * @description Mean use of the devices of which it is known, and of how many that is; null: of none.
-             */
-            utilisation_pct?: number | null;
-        };
-        SliceView: {
-            /** @description `enforced`: the device keeps slices apart. */
-            isolation: string;
-            /** Format: int64 */
-            memory_bytes: number;
-            /** Format: int32 */
-            number: number;
-            order?: string | null;
-            profile: string;
-            uuid?: string | null;
         };
         TokenRequest: {
             /**
@@ -1307,36 +1256,11 @@ export interface components {
             at: string;
             /**
              * Format: int64
-             * @description Copies that came beyond the first, both ways.
-             */
-            duplicates: number;
-            /**
-             * Format: int64
-             * @description Of the way back.
-             */
-            loss_back_ppm?: number | null;
-            /**
-             * Format: int64
              * @description Of the way there.
              */
             loss_ppm?: number | null;
-            /**
-             * Format: int64
-             * @description The same back.
-             */
-            pdv_back_us?: number | null;
-            /**
-             * Format: int64
-             * @description Delay variation there: the 95th percentile above the least.
-             */
-            pdv_us?: number | null;
             /** Format: int64 */
             received: number;
-            /**
-             * Format: int64
-             * @description Packets that came after one sent later, both ways.
-             */
-            reordered: number;
             rtt_us?: components["schemas"]["BandView"] | null;
             /** Format: int64 */
             sent: number;

@@ -11,4 +11,5 @@ mod lost_answers;
 mod measured;
 mod mesh;
 mod moments;
+mod routes;
 mod world;
