@@ -155,8 +155,9 @@ impl Kernel {
         let mut applied = Applied { refused: wanted.refused.clone(), ..Applied::default() };
         let mut rest = operations.as_slice();
         while let Some(first) = rest.first() {
-            // gates are changed in one go as far as they follow each other
-            let many = rest.iter().take_while(|operation| is_gate(operation.object())).count().max(1);
+            // gates are changed in one go, and links removed in one, as far as they follow each other
+            let alike = |operation: &&Operation| batch(operation).is_some() && batch(operation) == batch(first);
+            let many = rest.iter().take_while(alike).count().max(1);
             let (now, then) = rest.split_at(many);
             rest = then;
             let owners = wanted.owners.get(first.object());
@@ -186,9 +187,12 @@ impl Kernel {
         Ok(applied)
     }
 
-    /// Does operations of a plan: any number about gates, or one of another kind.
+    /// Does some operations of a plan: of those that go together all or nothing, others one after the other.
     pub async fn perform(&mut self, operations: &[Operation]) -> Result<(), KernelError> {
-        if operations.iter().all(|operation| is_gate(operation.object())) {
+        if operations.is_empty() {
+            return Ok(());
+        }
+        if operations.iter().all(|operation| batch(operation) == Some(Batch::Gates)) {
             let mut gates = Gates::default();
             for operation in operations {
                 match operation {
@@ -203,6 +207,14 @@ impl Kernel {
             if !gates.is_empty() {
                 gates.commit().await?;
             }
+        } else if operations.iter().all(|operation| batch(operation) == Some(Batch::Links)) {
+            let names = operations.iter().filter_map(|operation| match operation.object() {
+                Object::Link(link) => Some(&link.name),
+                _ => None,
+            });
+            let indices: Vec<u32> = names.filter_map(|name| self.indices.get(name)).copied().collect();
+            let failed = |source| KernelError::Refused { what: shown(&operations[0]), source };
+            self.socket.delete_links(&indices).await.map_err(failed)?;
         } else {
             for operation in operations {
                 self.one(operation).await.map_err(|source| KernelError::Refused { what: shown(operation), source })?;
@@ -227,7 +239,7 @@ impl Kernel {
             }
             Operation::Change { to: Object::Link(link), .. } => socket.set_link(index(&link.name)?, link).await,
             Operation::Delete(Object::Link(link)) => match index(&link.name) {
-                Ok(index) => socket.delete_link(index).await,
+                Ok(index) => socket.delete_links(&[index]).await,
                 Err(_) => Ok(()),
             },
             Operation::Create(Object::Address(address)) => socket.add_address(index(&address.link)?, address).await,
@@ -305,8 +317,19 @@ fn own_names(seen: &[Seen]) -> BTreeMap<u32, String> {
     seen.iter().filter(|link| link.own.is_some()).map(|link| (link.index, link.name.clone())).collect()
 }
 
-fn is_gate(object: &Object) -> bool {
-    matches!(object, Object::Gates | Object::Gate(_))
+/// What the kernel does in one go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Batch {
+    Gates,
+    Links,
+}
+
+fn batch(operation: &Operation) -> Option<Batch> {
+    match operation {
+        Operation::Delete(Object::Link(_)) => Some(Batch::Links),
+        _ if matches!(operation.object(), Object::Gates | Object::Gate(_)) => Some(Batch::Gates),
+        _ => None,
+    }
 }
 
 fn shown(operation: &Operation) -> String {

@@ -8,6 +8,8 @@ pub const PROTOCOL: u8 = 200;
 /// Tunnels of this driver are in this group of links: unlike a name of its owner it can be given at once, so that a tunnel
 /// made just before a crash is known too. `rhmb` in ASCII.
 pub const GROUP: u32 = 0x7268_6d62;
+/// Tunnels about to go: the kernel removes a whole group in the time of one link.
+pub(crate) const GOING: u32 = GROUP + 1;
 /// The one nftables table of this driver.
 pub const TABLE: &str = "rhumb";
 /// Begins the alias of every tunnel.

@@ -5,7 +5,7 @@ use crate::{
     Counters, Kernel, KernelError,
     echo::{Answer, Echo},
     health::{Health, Watch, stances},
-    intent::{Intent, Place, Stance},
+    intent::{Intent, Place, Refusal, Stance},
     owner::Owner,
 };
 use std::{
@@ -36,6 +36,9 @@ pub(super) struct Task {
     by_address: BTreeMap<Ipv4Addr, Owner>,
     counters: BTreeMap<Owner, BTreeMap<u32, Counters>>,
     troubles: BTreeMap<Owner, String>,
+    refused: BTreeMap<Owner, Refusal>,
+    /// The kernel did not do all that it was asked.
+    unfinished: bool,
     closing: BTreeSet<Owner>,
     start: Instant,
     /// Time in which nobody listened: it counts as no silence.
@@ -70,6 +73,8 @@ pub(super) fn start(
         by_address: BTreeMap::new(),
         counters: BTreeMap::new(),
         troubles: BTreeMap::new(),
+        refused: BTreeMap::new(),
+        unfinished: false,
         closing: BTreeSet::new(),
         start: Instant::now(),
         deaf: Duration::ZERO,
@@ -144,8 +149,10 @@ impl Task {
         self.standing = stances(&self.legs, |owner| self.health(owner));
         match self.kernel.apply(&self.standing).await {
             Ok(applied) => {
+                self.unfinished = !applied.failed.is_empty() || !applied.stuck.is_empty();
                 self.troubles = applied.failed;
                 self.troubles.extend(applied.refused.iter().map(|(owner, refusal)| (*owner, refusal.to_string())));
+                self.refused = applied.refused;
                 if applied.stuck.is_empty() {
                     self.closing.clear();
                 }
@@ -157,6 +164,7 @@ impl Task {
                 let error = error.shown();
                 tracing::warn!(error, "the kernel's routes cannot be read");
                 self.kernel.look_again();
+                self.unfinished = true;
                 self.troubles.extend(self.legs.iter().map(|leg| (leg.owner, error.clone())));
             }
         }
@@ -168,24 +176,25 @@ impl Task {
     async fn look(&mut self) {
         let began = Instant::now();
         self.kernel.look_again();
-        let drift = match self.kernel.plan(&self.standing).await {
-            Ok((_, operations)) => operations.len(),
-            Err(_) => 0,
+        let (drift, refused) = match self.kernel.plan(&self.standing).await {
+            Ok((wanted, operations)) => (operations.len(), wanted.refused),
+            Err(_) => (0, BTreeMap::new()),
         };
         match self.kernel.counters().await {
             Ok(counters) => self.counters = counters,
             Err(error) => tracing::debug!(error = error.shown(), "no counters"),
         }
         self.deaf += began.elapsed();
-        if drift > 0 || !self.troubles.is_empty() || !self.closing.is_empty() {
-            if drift > 0 && self.troubles.is_empty() && self.closing.is_empty() {
-                tracing::warn!(drift, "routes were found other than they had been left; putting them right");
-                *self.shared.drifted.lock().unwrap_or_else(PoisonError::into_inner) += drift as u64;
-            }
-            self.make().await;
-        } else {
+        if drift == 0 && !self.unfinished && refused == self.refused {
             self.tell();
+            return;
         }
+        // where the underlay has changed it is this driver that has something else to do
+        if drift > 0 && !self.unfinished && refused == self.refused {
+            tracing::warn!(drift, "routes were found other than they had been left; putting them right");
+            *self.shared.drifted.lock().unwrap_or_else(PoisonError::into_inner) += drift as u64;
+        }
+        self.make().await;
     }
 
     async fn tick(&mut self) {

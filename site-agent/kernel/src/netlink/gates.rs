@@ -52,16 +52,16 @@ impl Gates {
     }
 
     pub(crate) fn make_table(&mut self) {
-        let forward = "type filter hook forward priority 0; policy accept; iifname vmap @legs; oifname vmap @legs;";
-        let input = "type filter hook input priority 0; policy accept; iifname vmap @legs;";
         self.line(&format!("add table inet {TABLE}"));
         self.line(&format!("add map inet {TABLE} legs {{ type ifname : verdict; }}"));
-        self.line(&format!("add chain inet {TABLE} forward"));
-        self.line(&format!("add chain inet {TABLE} input"));
-        // once each, however often this is done
-        self.line(&format!("flush chain inet {TABLE} forward"));
-        self.line(&format!("flush chain inet {TABLE} input"));
-        self.line(&format!("table inet {TABLE} {{ chain forward {{ {forward} }}; chain input {{ {input} }}; }}"));
+        for (hook, directions) in [("forward", &["iifname", "oifname"][..]), ("input", &["iifname"])] {
+            self.line(&format!("add chain inet {TABLE} {hook} {{ type filter hook {hook} priority 0; policy accept; }}"));
+            // once each, however often this is done
+            self.line(&format!("flush chain inet {TABLE} {hook}"));
+            for direction in directions {
+                self.line(&format!("add rule inet {TABLE} {hook} {direction} vmap @legs"));
+            }
+        }
     }
 
     pub(crate) fn remove_table(&mut self) {

@@ -3,7 +3,7 @@
 use super::{Mode, Socket, gone};
 use crate::{
     object::Link,
-    owner::{GROUP, Owner},
+    owner::{GOING, GROUP, Owner},
 };
 use netlink_packet_route::{
     RouteNetlinkMessage,
@@ -72,7 +72,7 @@ fn seen(message: &LinkMessage) -> Seen {
             _ => {}
         }
     }
-    if group == GROUP && vxlan {
+    if (group == GROUP || group == GOING) && vxlan {
         let unspecified = IpAddr::from([0; 4]);
         let mut own = Link {
             name: seen.name.clone(),
@@ -81,7 +81,8 @@ fn seen(message: &LinkMessage) -> Seen {
             remote: unspecified,
             tos: 0,
             mtu: seen.mtu,
-            owner: alias.and_then(Owner::of_alias),
+            // one that was about to go is to be marked anew where it is wanted after all
+            owner: alias.filter(|_| group == GROUP).and_then(Owner::of_alias),
             up: message.header.flags.contains(LinkFlags::Up),
         };
         for info in data.unwrap_or_default() {
@@ -119,7 +120,7 @@ impl Socket {
         Ok(index)
     }
 
-    /// Its owner's name, its MTU, and up or down.
+    /// Its marks, its MTU, and up or down.
     pub(crate) async fn set_link(&mut self, index: u32, link: &Link) -> io::Result<()> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -128,15 +129,23 @@ impl Socket {
             message.header.flags = LinkFlags::Up;
         }
         message.attributes.push(LinkAttribute::Mtu(link.mtu));
+        message.attributes.push(LinkAttribute::Group(GROUP));
         if let Some(owner) = &link.owner {
             message.attributes.push(LinkAttribute::IfAlias(owner.alias()));
         }
         self.ask(RouteNetlinkMessage::SetLink(message), Mode::Act).await
     }
 
-    pub(crate) async fn delete_link(&mut self, index: u32) -> io::Result<()> {
+    /// Removes links together: one by one each waits for the whole machine to have forgotten it, some 30 ms.
+    pub(crate) async fn delete_links(&mut self, indices: &[u32]) -> io::Result<()> {
+        for index in indices {
+            let mut message = LinkMessage::default();
+            message.header.index = *index;
+            message.attributes.push(LinkAttribute::Group(GOING));
+            gone(self.ask(RouteNetlinkMessage::SetLink(message), Mode::Act).await)?;
+        }
         let mut message = LinkMessage::default();
-        message.header.index = index;
+        message.attributes.push(LinkAttribute::Group(GOING));
         gone(self.ask(RouteNetlinkMessage::DelLink(message), Mode::Act).await)
     }
 
