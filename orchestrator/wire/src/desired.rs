@@ -161,6 +161,25 @@ pub struct Route {
     /// Shared by all hops of this route: a connection without proof of it is not accepted. 32 octets, base64.
     #[serde(default)]
     pub hop_secret_base64: Option<String>,
+    /// Of the leg's paths, which takes its bytes.
+    #[serde(default)]
+    pub duty: Duty,
+    /// A neighbour that is silent for so long is given up, and bytes take another path; `None`: as the agent sees fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence_ms: Option<u64>,
+}
+
+/// What a path is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Duty {
+    /// The leg's bytes take it as long as it stands.
+    #[default]
+    Carry,
+    /// It is built and measured; the leg's bytes take it while the path that should carry them is lost.
+    Standby,
+    /// It is built and measured, and no bytes take it before that is changed.
+    Measure,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,12 +14,12 @@ pub mod desired;
 pub mod report;
 
 pub use desired::{
-    Assignment, AssignmentGoal, Desired, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink, ProbeTarget, Role,
-    Route, RoutePurpose, TrainOrder,
+    Assignment, AssignmentGoal, Desired, Duty, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink, ProbeTarget,
+    Role, Route, RoutePurpose, TrainOrder,
 };
 pub use report::{
     AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, Report,
-    RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue,
+    RouteEndState, RouteFigures, RouteStatus, SyncReply, TestedRate, TrainHeard, UnknownValue,
 };
 
 /// Version of this contract; a peer with another major version is refused.

@@ -2,7 +2,7 @@
 
 use crate::desired::Desired;
 use rhumb_model::{
-    BandwidthMethod, Confidence, LinkId, OrderId,
+    Bandwidth, BandwidthMethod, Confidence, LinkId, OrderId,
     name::{ComponentName, NodeName, PointName},
     quantity::{Bytes, Cores},
     site::Device,
@@ -139,6 +139,9 @@ pub struct RouteKey {
     pub generation: u64,
     /// Index of the leg in the plan.
     pub leg: u32,
+    /// Which of the leg's paths, numbered as they were chosen.
+    #[serde(default)]
+    pub path: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -165,6 +168,29 @@ pub struct RouteStatus {
     pub bytes_back: u64,
     #[serde(default)]
     pub message: String,
+    /// At the source: what was measured over this very path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<RouteFigures>,
+    /// At the source: the leg's bytes take this path.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub carrying: bool,
+}
+
+/// What the source found out about a path, by bytes of its own over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteFigures {
+    /// The shortest round trip of the last probes.
+    pub rtt_us: u64,
+    /// Rate at which the test's bytes came out at the sink, and the rate they were sent at, which is the route's as far as
+    /// so few bytes can tell; `None`: not tested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tested: Option<TestedRate>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestedRate {
+    pub sent: Bandwidth,
+    pub arrived: Bandwidth,
 }
 
 /// Figures of one directed link by the prober of its `from` end, over the last window.

@@ -55,7 +55,7 @@ impl Stepper {
         let (ready, next) = match saga.phase {
             Phase::Reserving => (true, Phase::Holding),
             Phase::Holding => (all(|s| matches!(s, A::Leased | A::Staged | A::Running | A::Exited)), Phase::Routing),
-            Phase::Routing => (saga.legs.iter().all(LegState::is_active), Phase::Staging),
+            Phase::Routing => (saga.legs.iter().all(|l| l.is_verified(&saga.rules)), Phase::Staging),
             Phase::Staging => {
                 let staged = all(|s| matches!(s, A::Staged | A::Running | A::Exited));
                 (staged && done(LegState::is_inbound), Phase::Starting)
