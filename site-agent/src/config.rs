@@ -1,6 +1,6 @@
 //! The agent's configuration: one file, YAML or JSON; unknown keys are refused.
 
-use crate::error::AgentError;
+use crate::{dataplane::kernel::KernelSettings, error::AgentError};
 use rhumb_model::{
     Bytes, DatasetName, Label, ModelName, NodeName, PointName, Span, document,
     federation_file::{DeviceKind, NodeEntry},
@@ -36,6 +36,9 @@ pub struct AgentConfig {
     /// Made at the first start, with content that depends on the name alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub datasets: Vec<MadeDataset>,
+    /// How routes may be carried here, beside the relays in the agents.
+    #[serde(default)]
+    pub routes: Routes,
     #[serde(default)]
     pub sync: SyncConfig,
     #[serde(default)]
@@ -49,6 +52,15 @@ pub struct AgentConfig {
     /// The executable that supervises runs, called with `__supervise DIR`; default: this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Routes {
+    /// The Linux kernel, for agents with CAP_NET_ADMIN and CAP_NET_RAW. `listen.overlay` must then be open to the
+    /// addresses inside tunnels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelSettings>,
 }
 
 /// A secret that does not show itself.
@@ -260,6 +272,9 @@ impl AgentConfig {
             if host.every < second {
                 return setting("devices.host.every", &host.every, "write at least 1s");
             }
+        }
+        if let Some(Err((setting, value, remedy))) = self.routes.kernel.as_ref().map(KernelSettings::check) {
+            return Err(AgentError::Setting { setting, value, remedy });
         }
         if self.token.is_some() == self.token_file.is_some() {
             return setting("token", &"", "give either token or token_file");

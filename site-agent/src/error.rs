@@ -2,6 +2,7 @@
 
 use crate::dataplane::overlay::OverlayError;
 use rhumb_devices::catalogue::CatalogueError;
+use rhumb_kernel::KernelError;
 use rhumb_model::DocumentError;
 use rhumb_probe::ProbeError;
 use std::{io, path::PathBuf};
@@ -24,6 +25,8 @@ pub enum AgentError {
     Probe(#[from] ProbeError),
     #[error("cannot carry routes")]
     Overlay(#[from] OverlayError),
+    #[error("cannot carry routes in the kernel; check the agent's rights, or leave out routes.kernel")]
+    Kernel(#[from] KernelError),
     #[error("cannot make an HTTP client")]
     Client(#[source] reqwest::Error),
     #[error("cannot read the device catalogue {path}", path = path.display())]

@@ -11,12 +11,14 @@
 //! - Wire types are not domain types: what is read here is checked where it enters the domain.
 
 pub mod desired;
+pub mod kernel;
 pub mod report;
 
 pub use desired::{
     Assignment, AssignmentGoal, Desired, Duty, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink, ProbeTarget,
     Role, Route, RoutePurpose, TrainOrder,
 };
+pub use kernel::{KernelOffer, KernelRoute, Pass, Service, Tunnel, TunnelNumbers};
 pub use report::{
     AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, Report,
     RouteEndState, RouteFigures, RouteStatus, SyncReply, TestedRate, TrainHeard, UnknownValue,

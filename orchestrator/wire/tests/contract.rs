@@ -136,6 +136,7 @@ fn report() -> Report {
         wait_ms: 5_000,
         probe_port: Some(862),
         overlay_port: None,
+        kernel: None,
         nodes: Some(vec![node]),
         assignments: vec![assignment],
         routes: vec![route],

@@ -82,6 +82,7 @@ impl<R: Runtime> Agent<R> {
             wait_ms,
             probe_port: Some(probe_port),
             overlay_port: Some(overlay_port),
+            kernel: self.base.carrier.kernel(),
             nodes: (inventory == Inventory::Send).then(|| self.base.nodes.clone()),
             assignments: self.statuses(),
             routes,

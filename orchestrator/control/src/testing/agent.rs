@@ -105,6 +105,7 @@ impl FakeAgent {
             wait_ms: 0,
             probe_port: None,
             overlay_port: None,
+            kernel: None,
             nodes,
             assignments: self.assignments(),
             routes: self.routes(),

@@ -105,6 +105,7 @@ impl Agent {
             wait_ms: 0,
             probe_port: Some(862),
             overlay_port: None,
+            kernel: None,
             nodes: None,
             assignments: Vec::new(),
             routes: Vec::new(),
