@@ -1,7 +1,7 @@
 //! The desired state of one point: everything that should be there, and nothing else.
 
-use crate::report::{AssignmentKey, RouteKey};
 use crate::kernel::KernelRoute;
+use crate::report::{AssignmentKey, RouteKey};
 use rhumb_model::{
     Bandwidth, LinkId,
     name::{NodeName, PointName},

@@ -46,9 +46,8 @@ pub fn diff(observed: &Objects, wanted: &Objects) -> Vec<Operation> {
     let mut build = Vec::new();
     for then in wanted {
         let now = there.get(&then.key()).copied();
-        let gone = now.is_some_and(|now| {
-            lost(now) || matches!(now, Object::Link(link) if doomed.contains(link.name.as_str()))
-        });
+        let gone = now
+            .is_some_and(|now| lost(now) || matches!(now, Object::Link(link) if doomed.contains(link.name.as_str())));
         match now {
             Some(now) if !gone && now.same(then) => {}
             Some(now) if !gone && now.can_become(then) => {

@@ -3,13 +3,7 @@
 
 mod task;
 
-use crate::{
-    KernelError,
-    health::Patience,
-    intent::Intent,
-    owner::Owner,
-    vni::VniRange,
-};
+use crate::{KernelError, health::Patience, intent::Intent, owner::Owner, vni::VniRange};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -89,11 +83,8 @@ impl Driver {
     /// Nothing is changed before the first [`Driver::apply`].
     pub fn start(config: DriverConfig) -> Result<Self, KernelError> {
         let (wanted, receiver) = watch::channel(None);
-        let shared = Arc::new(Shared {
-            legs: Mutex::default(),
-            changed: watch::Sender::new(0),
-            drifted: Mutex::default(),
-        });
+        let shared =
+            Arc::new(Shared { legs: Mutex::default(), changed: watch::Sender::new(0), drifted: Mutex::default() });
         let task = task::start(config, receiver, Arc::clone(&shared))?;
         Ok(Self { wanted, shared, task })
     }

@@ -42,17 +42,15 @@ pub(crate) fn gate(link: &str, leg: &Intent, tunnel: &Tunnel) -> Gate {
 
 fn both(one: Ipv4Net, other: Ipv4Net) -> Vec<String> {
     let (one, other) = (one.trunc(), other.trunc());
-    vec![
-        format!("ip saddr {one} ip daddr {other} return"),
-        format!("ip saddr {other} ip daddr {one} return"),
-    ]
+    vec![format!("ip saddr {one} ip daddr {other} return"), format!("ip saddr {other} ip daddr {one} return")]
 }
 
 /// FNV-1a: chains are known by it when they are read back; nothing secret hangs on it.
 fn digest(statements: &[String]) -> String {
-    let hash = statements.iter().flat_map(|line| line.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
+    let hash = statements
+        .iter()
+        .flat_map(|line| line.bytes().chain([0]))
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     let mut text = String::new();
     // writing to a string cannot fail
     let _ = write!(text, "{hash:016x}");

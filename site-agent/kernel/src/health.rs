@@ -33,9 +33,14 @@ pub enum Health {
     Down,
 }
 
+/// Questions that stay unanswered at least before that is a silence.
+const LEAST_QUESTIONS: u32 = 3;
+
 /// What is known of one tunnel's far end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watch {
+    /// Between two questions.
+    pub(crate) every: Duration,
     health: Health,
     heard: Option<Duration>,
     /// Since when it has answered without a gap.
@@ -71,7 +76,8 @@ impl Watch {
     }
 
     fn silence(&self, patience: &Patience) -> Duration {
-        patience.silence.max(self.round_trip.unwrap_or_default() * LEAST_ROUND_TRIPS)
+        let distance = self.round_trip.unwrap_or_default() * LEAST_ROUND_TRIPS;
+        patience.silence.max(distance).max(self.every * LEAST_QUESTIONS)
     }
 }
 
@@ -125,5 +131,9 @@ mod tests {
         let mut watch = Watch::default();
         watch.answered(0 * MS, 300 * MS, &patience);
         assert!(!watch.look(1_200 * MS, &patience) && watch.look(1_201 * MS, &patience));
+        // nor is one that is seldom asked
+        let mut watch = Watch { every: 1_000 * MS, ..Watch::default() };
+        watch.answered(0 * MS, 20 * MS, &patience);
+        assert!(!watch.look(3_000 * MS, &patience) && watch.look(3_001 * MS, &patience));
     }
 }

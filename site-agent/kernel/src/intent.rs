@@ -141,7 +141,9 @@ pub enum Refusal {
          raise the MTU of {device} or ask for at most {left}"
     )]
     Mtu { asked: u32, device: String, mtu: u32, to: IpAddr, overhead: u32, left: u32 },
-    #[error("only {left} octets of a packet would be left inside a tunnel to {to}, IP needs {least}; raise the MTU of {device}")]
+    #[error(
+        "only {left} octets of a packet would be left inside a tunnel to {to}, IP needs {least}; raise the MTU of {device}"
+    )]
     Small { to: IpAddr, device: String, left: u32, least: u32 },
 }
 

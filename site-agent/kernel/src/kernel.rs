@@ -228,9 +228,7 @@ impl Kernel {
 
     async fn one(&mut self, operation: &Operation) -> io::Result<()> {
         let socket = &mut self.socket;
-        let index = |name: &str| {
-            self.indices.get(name).copied().ok_or_else(|| io::Error::from_raw_os_error(NO_DEVICE))
-        };
+        let index = |name: &str| self.indices.get(name).copied().ok_or_else(|| io::Error::from_raw_os_error(NO_DEVICE));
         match operation {
             Operation::Create(Object::Link(link)) => {
                 let index = socket.add_link(link).await?;

@@ -26,11 +26,11 @@ mod wanted;
 
 #[cfg(target_os = "linux")]
 mod kernel;
-#[cfg(target_os = "linux")]
-mod netlink;
 #[cfg(not(target_os = "linux"))]
 #[path = "elsewhere.rs"]
 mod kernel;
+#[cfg(target_os = "linux")]
+mod netlink;
 
 pub use diff::{Operation, diff};
 pub use driver::{Driver, DriverConfig, LegState, LegStatus};

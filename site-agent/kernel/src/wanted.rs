@@ -119,11 +119,7 @@ fn objects(
 }
 
 /// A tunnel's link with what rides on it, and the way of its outer packets.
-fn tunnel(
-    leg: &Intent,
-    tunnel: &Tunnel,
-    uplink: &impl Fn(&IpAddr) -> Option<Uplink>,
-) -> Result<Vec<Object>, Refusal> {
+fn tunnel(leg: &Intent, tunnel: &Tunnel, uplink: &impl Fn(&IpAddr) -> Option<Uplink>) -> Result<Vec<Object>, Refusal> {
     let Tunnel { vni, local, remote, own, peer, segments } = tunnel;
     if u32::from(*own) ^ u32::from(*peer) != 1 {
         return Err(Refusal::Inner { own: *own, peer: *peer });

@@ -72,7 +72,8 @@ fn suite(driver: &dyn RouteDriver, adapt: impl Fn(Route) -> Route) {
     assert!(all.iter().all(|key| listed()[key].state == before[key].state));
 
     // a rate changes in place: the route is there all the time
-    let other: Vec<Route> = routes.iter().map(|route| Route { rate: Bandwidth::from_mbps(20), ..route.clone() }).collect();
+    let other: Vec<Route> =
+        routes.iter().map(|route| Route { rate: Bandwidth::from_mbps(20), ..route.clone() }).collect();
     driver.apply(&other, &links, &peers);
     for _ in 0..20 {
         assert!(all.iter().all(|key| listed().contains_key(key)));

@@ -11,8 +11,10 @@ use rhumb_agent::{
 };
 use rhumb_lab::{Lab, Namespace, Router, Site, within};
 use rhumb_model::{Bandwidth, Bytes, OrderId};
-use rhumb_wire::{
-    Duty, KernelRoute, Role, Route, RouteEndState, RoutePurpose, RouteStatus, report::RouteKey,
+use rhumb_wire::{Duty, KernelRoute, Role, Route, RouteEndState, RoutePurpose, RouteStatus, report::RouteKey};
+use std::{
+    fs,
+    path::{Path, PathBuf},
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -36,8 +38,11 @@ impl Place {
         config.point = format!("site-{}", site.name()).parse().unwrap();
         config.listen.overlay = "0.0.0.0:0".parse().unwrap();
         config.routes = Routes { kernel: Some(settings(site)) };
-        config.datasets =
-            if site == Site::A { vec![MadeDataset { name: "big".parse().unwrap(), size: Bytes::from_bytes(BYTES) }] } else { Vec::new() };
+        config.datasets = if site == Site::A {
+            vec![MadeDataset { name: "big".parse().unwrap(), size: Bytes::from_bytes(BYTES) }]
+        } else {
+            Vec::new()
+        };
         let mut place = Self { space, orchestrator, config, folder, agent: None };
         place.run();
         place
@@ -55,7 +60,8 @@ impl Place {
 
     #[track_caller]
     fn until(&self, key: &RouteKey, state: RouteEndState) -> RouteStatus {
-        until(&format!("{state:?} at {}", self.config.point), || {
+        let last = || self.orchestrator.last().map(|report| report.routes);
+        until(&format!("{state:?} at {}, last seen {:?}", self.config.point, last()), || {
             let report = self.orchestrator.last()?;
             report.routes.into_iter().find(|route| route.key == *key && route.state == state)
         })
@@ -74,7 +80,7 @@ fn transfer(port: u16, start: bool) -> [Route; 2] {
         next_link: Some("a-b".parse().unwrap()),
         previous: None,
         rate: Bandwidth::from_mbps(20),
-        purpose: RoutePurpose::Transfer { dataset: "big".into(), offset: 0, bytes: BYTES, write: true, start },
+        purpose: RoutePurpose::Transfer { dataset: "big".into(), offset: 0, bytes: BYTES, write: false, start },
         key_base64: None,
         hop_secret_base64: None,
         duty: Duty::Carry,
@@ -90,6 +96,14 @@ fn transfer(port: u16, start: bool) -> [Route; 2] {
         tunnel
     });
     [source, sink]
+}
+
+/// The file of that size below a folder.
+fn find(folder: &Path, bytes: u64) -> Option<PathBuf> {
+    fs::read_dir(folder).unwrap().flatten().find_map(|entry| {
+        let (path, data) = (entry.path(), entry.metadata().unwrap());
+        if data.is_dir() { find(&path, bytes) } else { (data.len() == bytes).then_some(path) }
+    })
 }
 
 #[test]
@@ -114,13 +128,15 @@ fn a_transfer_passes_through_the_kernels_tunnel_and_nothing_is_left() {
     want(2, true);
     let (sent, received) = (a.until(&key, RouteEndState::Done), b.until(&key, RouteEndState::Done));
     assert_eq!((sent.bytes, received.bytes), (BYTES, BYTES), "payload, not frames");
-    let held = until("the dataset", || b.orchestrator.last()?.datasets.into_iter().find(|set| set.name == "big"));
-    let made = a.orchestrator.last().unwrap().datasets.into_iter().find(|set| set.name == "big").unwrap();
-    assert_eq!(held, made);
+    let file = |place: &Place| find(&place.folder.path().join("data"), BYTES).unwrap();
+    assert!(fs::read(file(&a)).unwrap() == fs::read(file(&b)).unwrap(), "other bytes came out");
     // it did take the tunnel
-    let passed: u64 = a.space.command("cat").arg("/sys/class/net/rh7/statistics/tx_bytes").output().map_or(0, |output| {
-        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(0)
-    });
+    let passed: u64 = a
+        .space
+        .command("cat")
+        .arg("/sys/class/net/rh7/statistics/tx_bytes")
+        .output()
+        .map_or(0, |output| String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(0));
     assert!(passed > BYTES, "{passed}");
     for place in [&a, &b] {
         place.orchestrator.want(desired(1, 3, Vec::new()));

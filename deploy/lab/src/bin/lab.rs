@@ -68,7 +68,9 @@ fn up(prefix: &str) -> anyhow::Result<()> {
         Some(Ok(line)) if line == READY => {}
         _ => bail!("the laboratory did not come up; its reason is above"),
     }
-    println!("up: sites {prefix}-a to {prefix}-d, hosts {prefix}-ha to {prefix}-hd, routers {prefix}-r1 and {prefix}-r2");
+    println!(
+        "up: sites {prefix}-a to {prefix}-d, hosts {prefix}-ha to {prefix}-hd, routers {prefix}-r1 and {prefix}-r2"
+    );
     Ok(())
 }
 

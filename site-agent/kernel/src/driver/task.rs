@@ -20,7 +20,6 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-
 /// Echoes in flight to one far end; older ones are forgotten.
 const IN_FLIGHT: usize = 16;
 
@@ -129,7 +128,7 @@ impl Task {
             let quick = leg.protects.is_some() || guarded.contains(&leg.owner);
             let every = if quick { self.config.probe } else { self.config.idle_probe };
             let known = self.far.remove(&leg.owner).filter(|known| known.address == tunnel.peer);
-            let known = known.unwrap_or_else(|| Far {
+            let mut known = known.unwrap_or_else(|| Far {
                 watch: Watch::default(),
                 address: tunnel.peer,
                 every,
@@ -137,6 +136,7 @@ impl Task {
                 number: 0,
                 in_flight: Vec::new(),
             });
+            known.watch.every = every;
             far.insert(leg.owner, Far { every, ..known });
         }
         self.by_address = far.iter().map(|(owner, far)| (far.address, *owner)).collect();

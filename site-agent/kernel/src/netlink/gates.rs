@@ -36,7 +36,8 @@ impl Gates {
         let listed: Value = serde_json::from_slice(&listed.stdout)
             .map_err(|error| KernelError::Nft { what, said: error.to_string() })?;
         let mut found = vec![Object::Gates];
-        let elements = listed["nftables"].as_array().into_iter().flatten().filter_map(|part| part["map"]["elem"].as_array());
+        let elements =
+            listed["nftables"].as_array().into_iter().flatten().filter_map(|part| part["map"]["elem"].as_array());
         for element in elements.flatten() {
             let (link, target) = (element[0].as_str(), element[1]["jump"]["target"].as_str());
             if let (Some(link), Some((_, digest))) = (link, target.and_then(of_chain)) {
@@ -55,7 +56,9 @@ impl Gates {
         self.line(&format!("add table inet {TABLE}"));
         self.line(&format!("add map inet {TABLE} legs {{ type ifname : verdict; }}"));
         for (hook, directions) in [("forward", &["iifname", "oifname"][..]), ("input", &["iifname"])] {
-            self.line(&format!("add chain inet {TABLE} {hook} {{ type filter hook {hook} priority 0; policy accept; }}"));
+            self.line(&format!(
+                "add chain inet {TABLE} {hook} {{ type filter hook {hook} priority 0; policy accept; }}"
+            ));
             // once each, however often this is done
             self.line(&format!("flush chain inet {TABLE} {hook}"));
             for direction in directions {

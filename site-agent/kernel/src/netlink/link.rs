@@ -41,14 +41,8 @@ pub(crate) async fn links(socket: &mut Socket) -> io::Result<Vec<Seen>> {
 }
 
 fn seen(message: &LinkMessage) -> Seen {
-    let mut seen = Seen {
-        index: message.header.index,
-        name: String::new(),
-        mtu: 0,
-        own: None,
-        received: (0, 0),
-        sent: (0, 0),
-    };
+    let mut seen =
+        Seen { index: message.header.index, name: String::new(), mtu: 0, own: None, received: (0, 0), sent: (0, 0) };
     let (mut group, mut alias, mut data, mut vxlan) = (0, None, None, false);
     for attribute in &message.attributes {
         match attribute {

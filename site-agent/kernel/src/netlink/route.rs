@@ -100,9 +100,9 @@ impl Socket {
     pub(crate) async fn delete_route(&mut self, route: &Route) -> io::Result<()> {
         let mut whole = message(route, None);
         // named by table, destination and protocol: its link may be gone
-        whole.attributes.retain(|attribute| {
-            matches!(attribute, RouteAttribute::Destination(_) | RouteAttribute::Table(_))
-        });
+        whole
+            .attributes
+            .retain(|attribute| matches!(attribute, RouteAttribute::Destination(_) | RouteAttribute::Table(_)));
         whole.header.kind = if route.kind == RouteKind::Blackhole { RouteType::BlackHole } else { RouteType::Unspec };
         whole.header.scope = RouteScope::NoWhere;
         gone(self.ask(RouteNetlinkMessage::DelRoute(whole), Mode::Act).await)

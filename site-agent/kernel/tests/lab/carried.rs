@@ -22,8 +22,8 @@ fn a_reserved_rate_holds_beside_a_greedy_neighbour_and_changes_in_place() {
     let held = flood.arrived();
     assert!((47.0..=51.0).contains(&reserved), "{reserved} Mbit/s of 50 reserved");
     assert!(held <= 20.5, "the neighbour had {held} Mbit/s of its 20");
-    let counted: Counters = kernel(&lab.site(Site::A), async |kernel: &mut Kernel| kernel.counters().await)[&mine.owner]
-        [&1_001];
+    let counted: Counters =
+        kernel(&lab.site(Site::A), async |kernel: &mut Kernel| kernel.counters().await)[&mine.owner][&1_001];
     assert!(counted.sent_bytes > 20_000_000 && counted.received_packets > 1_000, "{counted:?}");
 
     mine.mbps = 20;
@@ -82,9 +82,8 @@ fn a_relay_passes_one_tunnel_on_to_the_next() {
     ];
     for (site, place) in places {
         let intent = rhumb_kernel::Intent { place, ends, ..whole.at(Site::A) };
-        let done = kernel(&lab.site(site), async |kernel: &mut Kernel| {
-            kernel.apply(std::slice::from_ref(&intent)).await
-        });
+        let done =
+            kernel(&lab.site(site), async |kernel: &mut Kernel| kernel.apply(std::slice::from_ref(&intent)).await);
         clean(&done);
     }
     let echoes = ping(&a, Site::B.host(0), 10, "0.05").end();

@@ -68,9 +68,8 @@ fn killed_at_every_step_it_leaves_nothing_that_the_next_one_cannot_put_right() {
         if step % 2 == 0 {
             // it is still wanted
             apply(&lab, Site::A, &legs());
-            let rest = kernel(&lab.site(Site::A), async |kernel: &mut Kernel| {
-                Ok(kernel.plan(&at(Site::A, &legs())).await?.1)
-            });
+            let rest =
+                kernel(&lab.site(Site::A), async |kernel: &mut Kernel| Ok(kernel.plan(&at(Site::A, &legs())).await?.1));
             assert_eq!(rest, [], "after step {step}");
         }
         kernel(&lab.site(Site::A), async |kernel: &mut Kernel| Ok(clean(&kernel.clear().await?)));

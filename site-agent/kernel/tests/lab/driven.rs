@@ -116,9 +116,7 @@ fn a_driver_repairs_says_what_is_wrong_and_leaves_its_work_to_the_next() {
     let b = drive(&lab.site(Site::B));
     b.driver.apply(Vec::new());
     until("the far end to be gone", || b.driver.status().is_empty().then_some(()));
-    until("that to be noticed", || {
-        (a.driver.status()[&good.owner].state == LegState::Degraded).then_some(())
-    });
+    until("that to be noticed", || (a.driver.status()[&good.owner].state == LegState::Degraded).then_some(()));
     a.driver.apply(Vec::new());
     until("all to be gone", || (a.driver.status().is_empty() && everything(&site) == before).then_some(()));
 }

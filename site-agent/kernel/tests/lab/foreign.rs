@@ -25,7 +25,9 @@ fn clutter(lab: &Lab) {
     for words in ["add table inet other", "add chain inet other forward { type filter hook forward priority 5; }"] {
         assert!(site.command("nft").arg(words).status().unwrap().success(), "{words}");
     }
-    for words in ["qdisc add dev vx9 root handle 1: htb default 10", "class add dev vx9 parent 1: classid 1:10 htb rate 1mbit"] {
+    for words in
+        ["qdisc add dev vx9 root handle 1: htb default 10", "class add dev vx9 parent 1: classid 1:10 htb rate 1mbit"]
+    {
         assert!(site.command("tc").args(words.split(' ')).status().unwrap().success(), "{words}");
     }
 }

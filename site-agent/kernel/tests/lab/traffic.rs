@@ -103,5 +103,6 @@ impl Pings {
 fn listens(process: u32, port: u16) -> bool {
     let mark = format!(":{port:04X} 00000000:0000 0A");
     let read = |file: &str| fs::read_to_string(format!("/proc/{process}/net/{file}")).unwrap_or_default();
-    read("tcp").contains(&mark) || read("tcp6").contains(&format!(":{port:04X} 00000000000000000000000000000000:0000 0A"))
+    read("tcp").contains(&mark)
+        || read("tcp6").contains(&format!(":{port:04X} 00000000000000000000000000000000:0000 0A"))
 }

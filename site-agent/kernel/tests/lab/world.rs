@@ -94,11 +94,9 @@ impl Leg {
         let (own, peer) = if source { (low, high) } else { (high, low) };
         let (local, remote, segments) = match self.way {
             Way::Plane(router) => (here.underlay(router).into(), there.underlay(router).into(), Vec::new()),
-            Way::Segments(router) => (
-                IpAddr::V6(here.locator(self.vni)),
-                IpAddr::V6(there.locator(self.vni)),
-                vec![router.segment()],
-            ),
+            Way::Segments(router) => {
+                (IpAddr::V6(here.locator(self.vni)), IpAddr::V6(there.locator(self.vni)), vec![router.segment()])
+            }
         };
         let tunnel = Tunnel { vni: Vni::new(self.vni).unwrap(), local, remote, own, peer, segments };
         let network = |site: Site| vec![format!("{}/24", site.host(self.net)).parse().unwrap()];
@@ -151,9 +149,7 @@ pub fn apply_all(lab: &Lab, legs: &[Leg]) {
 pub fn segment(lab: &Lab, router: Router) {
     let place = Place::Transit { sid: router.segment(), device: "to-a".to_owned() };
     let transit = Intent { place, ..Leg::new(1, Way::Plane(router), 1).at(Site::A) };
-    clean(&kernel(&lab.router(router), async |kernel: &mut Kernel| {
-        kernel.apply(std::slice::from_ref(&transit)).await
-    }));
+    clean(&kernel(&lab.router(router), async |kernel: &mut Kernel| kernel.apply(std::slice::from_ref(&transit)).await));
 }
 
 pub fn clean(applied: &Applied) -> usize {

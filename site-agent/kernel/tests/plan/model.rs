@@ -41,7 +41,8 @@ fn stands(state: &Objects, object: &Object) {
 
 /// Who is carried: from where to where.
 pub fn selectors(state: &Objects) -> Vec<(Option<IpNet>, Option<IpNet>)> {
-    let mut ways: Vec<_> = rules(state).filter(|rule| rule.arriving.is_none()).map(|rule| (rule.from, rule.to)).collect();
+    let mut ways: Vec<_> =
+        rules(state).filter(|rule| rule.arriving.is_none()).map(|rule| (rule.from, rule.to)).collect();
     ways.sort();
     ways.dedup();
     ways

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use rhumb_kernel::{
-    Allow, Ends, Intent, Objects, Owner, Pass, Place, Service, Stance, Tunnel, Uplink, Vni, VniRange, inner_pair, wanted,
+    Allow, Ends, Intent, Objects, Owner, Pass, Place, Service, Stance, Tunnel, Uplink, Vni, VniRange, inner_pair,
+    wanted,
 };
 use rhumb_model::{Bandwidth, OrderId};
 use std::{

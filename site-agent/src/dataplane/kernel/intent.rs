@@ -33,10 +33,9 @@ pub(super) fn intent(route: &Route, settings: &KernelSettings) -> Result<Intent,
             let segment = settings.segment.as_ref().ok_or(IntentError::Segment)?;
             Place::Transit { sid: segment.address, device: segment.link.clone() }
         }
-        (Role::Relay, ..) => Place::Relay {
-            previous: tunnel(previous()?, settings)?,
-            next: tunnel(next()?, settings)?,
-        },
+        (Role::Relay, ..) => {
+            Place::Relay { previous: tunnel(previous()?, settings)?, next: tunnel(next()?, settings)? }
+        }
     };
     let own = match route.role {
         Role::Source => &kernel.source_networks[..],

@@ -13,9 +13,7 @@ use super::RouteDriver;
 use intent::intent;
 use rhumb_kernel::{Driver, DriverConfig, Intent, Kernel, KernelError, LegState, LegStatus, Owner};
 use rhumb_model::{LinkId, PointName};
-use rhumb_wire::{
-    Duty, KernelOffer, PeerLink, Role, Route, RouteEndState, RouteStatus, report::RouteKey,
-};
+use rhumb_wire::{Duty, KernelOffer, PeerLink, Role, Route, RouteEndState, RouteStatus, report::RouteKey};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Mutex, PoisonError},
