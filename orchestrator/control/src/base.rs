@@ -1,7 +1,7 @@
 //! Static facts of the federation, from its file: points, links, prices, datasets, regions.
 
 use rhumb_model::{
-    Amount, DocumentError, FederationFile, Link, LinkId, ModelName, PointName, SiteName, money::Currency,
+    Amount, DocumentError, FederationFile, Latency, Link, LinkId, ModelName, Order, PointName, SiteName, money::Currency, order::End,
     price::PriceBook, ratio::Ratio,
 };
 use rhumb_provision::Prices;
@@ -35,6 +35,17 @@ impl Base {
     /// From and to of a link.
     pub fn ends(&self, link: &LinkId) -> Option<(PointName, PointName)> {
         self.links.get(link).map(|l| (l.from.clone(), l.to.clone()))
+    }
+
+    /// One-way delay that the paths of a flow may have: its bound less a region's access.
+    pub fn path_bound(&self, order: &Order, flow: u32) -> Option<Latency> {
+        let flow = order.flows.get(flow as usize)?;
+        let access = |end: &End| match end {
+            End::Region(name) => self.file.regions.iter().find(|r| &r.name == name).map_or(0, |r| r.access.micros()),
+            End::Component(_) | End::Dataset(_) => 0,
+        };
+        let access = access(&flow.from).saturating_add(access(&flow.to));
+        flow.max_latency.map(|bound| Latency::from_micros(bound.micros().saturating_sub(access)))
     }
 
     pub fn is_site(&self, point: &PointName) -> bool {

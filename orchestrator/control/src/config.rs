@@ -2,6 +2,7 @@
 
 use rhumb_model::{LinkId, PointName, Span};
 use rhumb_placement::Policy;
+use rhumb_provision::RouteRules;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
@@ -34,6 +35,9 @@ pub struct ServerConfig {
     pub limits: Limits,
     #[serde(default)]
     pub times: Times,
+    /// When a live order's flows take another path.
+    #[serde(default)]
+    pub routes: RouteRules,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -34,7 +34,7 @@ impl RouteProvider for Overlay {
                     },
                     next_link: path.links.get(i).cloned(),
                     previous: i.checked_sub(1).map(|before| path.points[before].clone()),
-                    rate: leg.rate,
+                    rate: leg.rate_of(path),
                     purpose: purpose(ask),
                     // relays carry what they cannot read
                     key_base64: (end && leg.encrypted).then(|| ask.secrets.seal_base64.clone()),

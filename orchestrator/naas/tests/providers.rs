@@ -4,23 +4,14 @@
 
 use rhumb_model::{Bandwidth, LinkId, OrderId, PointName};
 use rhumb_naas::Overlay;
-use rhumb_provision::{Ask, LegPurpose, LegSecrets, LegState, RouteProvider};
-use rhumb_wire::{Role, RoutePurpose, report::RouteKey};
-use std::collections::{BTreeMap, BTreeSet};
+use rhumb_provision::{Ask, LegPurpose, LegSecrets, LegState, PathRole, PathState, RouteProvider};
+use rhumb_wire::{Duty, Role, RoutePurpose, report::RouteKey};
+use std::collections::BTreeSet;
 
 fn leg(points: &[&str], purpose: LegPurpose, encrypted: bool) -> LegState {
     let links = points.windows(2).map(|pair| LinkId::new(&pair.join("-")).unwrap()).collect();
-    LegState {
-        leg: 3,
-        flow: 1,
-        links,
-        points: points.iter().map(|p| PointName::new(p).unwrap()).collect(),
-        rate: Bandwidth::from_mbps(20),
-        purpose,
-        encrypted,
-        seen: BTreeMap::new(),
-        bytes: BTreeMap::new(),
-    }
+    let points = points.iter().map(|p| PointName::new(p).unwrap()).collect();
+    LegState::new(3, 1, PathState::new(5, links, points, PathRole::Carry), Bandwidth::from_mbps(20), purpose, encrypted)
 }
 
 fn keeps_the_contract(provider: &impl RouteProvider) {
@@ -37,13 +28,15 @@ fn keeps_the_contract(provider: &impl RouteProvider) {
         for points in paths {
             for (encrypted, start) in [(false, false), (true, false), (false, true), (true, true)] {
                 let leg = leg(points, purpose.clone(), encrypted);
-                let ask = Ask { order, generation: 2, leg: &leg, start, secrets: &secrets };
+                let (path, duty) = (&leg.paths[0], if start { Duty::Carry } else { Duty::Measure });
+                let ask = Ask { order, generation: 2, leg: &leg, path, duty, start, secrets: &secrets };
                 let hops = provider.hops(&ask);
                 assert_eq!(hops, provider.hops(&ask), "the same leg, the same hops");
 
                 let at: Vec<_> = hops.iter().map(|(p, _)| p.as_str()).collect();
                 assert_eq!(at, points, "every point once, from the source to the sink");
-                assert!(hops.iter().all(|(_, r)| r.key == RouteKey { order, generation: 2, leg: 3 }));
+                assert!(hops.iter().all(|(_, r)| r.key == RouteKey { order, generation: 2, leg: 3, path: 5 }));
+                assert!(hops.iter().all(|(_, r)| r.duty == duty));
                 assert!(hops.iter().all(|(_, r)| r.rate == leg.rate));
                 for (i, (_, route)) in hops.iter().enumerate() {
                     let last = i + 1 == hops.len();
@@ -55,8 +48,8 @@ fn keeps_the_contract(provider: &impl RouteProvider) {
                         Role::Relay
                     };
                     assert_eq!(route.role, role);
-                    assert_eq!(route.next_link.as_ref(), leg.links.get(i));
-                    assert_eq!(route.previous.as_ref(), i.checked_sub(1).map(|before| &leg.points[before]));
+                    assert_eq!(route.next_link.as_ref(), path.links.get(i));
+                    assert_eq!(route.previous.as_ref(), i.checked_sub(1).map(|before| &path.points[before]));
                     let end = role != Role::Relay;
                     let sealed = route.key_base64.as_deref();
                     assert_eq!(sealed, (encrypted && end).then_some("seal"), "relays carry what they cannot read");

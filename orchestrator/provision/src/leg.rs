@@ -12,7 +12,7 @@ use rhumb_model::{
 };
 use rhumb_wire::RouteEndState;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -189,9 +189,22 @@ impl LegState {
         self.paths.iter().filter(|p| p.is_held()).flat_map(|p| &p.points)
     }
 
-    /// Links that it holds, each once: what two of its paths share carries the leg once.
-    pub fn held_links(&self) -> BTreeSet<LinkId> {
-        self.paths.iter().filter(|p| p.is_held()).flat_map(|p| p.links.iter().cloned()).collect()
+    /// What it holds on links, each once: what two of its paths share carries the leg once.
+    pub fn held_links(&self) -> BTreeMap<LinkId, Bandwidth> {
+        let mut held: BTreeMap<LinkId, Bandwidth> = BTreeMap::new();
+        for path in self.paths.iter().filter(|p| p.is_held()) {
+            let rate = self.rate_of(path);
+            for link in &path.links {
+                let most = held.entry(link.clone()).or_default();
+                *most = rate.max(*most);
+            }
+        }
+        held
+    }
+
+    /// What a path of it carries at the most.
+    pub fn rate_of(&self, path: &PathState) -> Bandwidth {
+        path.rate.unwrap_or(self.rate)
     }
 
     pub fn is_active(&self) -> bool {

@@ -22,5 +22,5 @@ pub use leg::{LegPurpose, LegState, LocalPart, Trouble, sized};
 pub use path::{PathRole, PathState};
 pub use rules::RouteRules;
 pub use saga::{Goal, ReplicaState, RunEnd, Saga, Stamp};
-pub use step::{Event, LegTerms, NewPath, Note, Sight, Step, step};
+pub use step::{Event, LegTerms, NewPath, Note, Present, Sight, Step, step};
 pub use want::Want;

@@ -2,7 +2,7 @@
 
 use crate::{leg::LegState, rules::RouteRules, saga::Stamp};
 use jiff::Timestamp;
-use rhumb_model::{Latency, LinkId, PointName};
+use rhumb_model::{Bandwidth, Latency, LinkId, PointName};
 use rhumb_wire::{RouteEndState, RouteFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +37,9 @@ pub struct PathState {
     pub points: Vec<PointName>,
     #[serde(default)]
     pub role: PathRole,
+    /// What it holds, where that is not the leg's rate: it is to be left for one that holds that.
+    #[serde(default)]
+    pub rate: Option<Bandwidth>,
     /// Last heard of each point. What was done once stays done.
     #[serde(default)]
     pub seen: BTreeMap<PointName, RouteEndState>,

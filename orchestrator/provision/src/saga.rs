@@ -162,9 +162,15 @@ impl Saga {
         self
     }
 
-    /// What its legs hold: the links of each, and the rate.
-    pub fn holds(&self) -> BTreeMap<u32, (BTreeSet<LinkId>, Bandwidth)> {
-        self.legs.iter().map(|l| (l.leg, (l.held_links(), l.rate))).collect()
+    /// What its legs hold on links.
+    pub fn holds(&self) -> BTreeMap<u32, BTreeMap<LinkId, Bandwidth>> {
+        self.legs.iter().map(|l| (l.leg, l.held_links())).collect()
+    }
+
+    /// Which paths its legs have, what for and at which rate.
+    pub fn ways(&self) -> Vec<(u32, Bandwidth, Vec<(u32, PathRole)>)> {
+        let paths = |l: &LegState| l.paths.iter().map(|p| (p.path, p.role)).collect();
+        self.legs.iter().map(|l| (l.leg, l.rate, paths(l))).collect()
     }
 
     /// What its points confirm counts from this desired state on.

@@ -63,6 +63,16 @@ pub struct LegTerms {
     pub rate: Bandwidth,
     /// Without a region's access.
     pub bound: Option<Latency>,
+    pub paths: Present,
+}
+
+/// What becomes of a leg's present paths under other terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Present {
+    /// They keep these terms, too.
+    Follow,
+    /// They stay what they are until another path has taken over.
+    Stay,
 }
 
 /// How long a phase may take before the generation is given up.
@@ -207,7 +217,7 @@ impl Stepper {
                     path.gone.insert(point.clone());
                 }
             }
-            self.settle_paths(index);
+            self.settle_paths(index, false);
         }
     }
 
@@ -223,7 +233,13 @@ impl Stepper {
         let runs = |r: &crate::saga::ReplicaState| &r.site == point && r.end.is_none() && self.saga.ran_to.is_none();
         self.saga.phase < Phase::Starting
             || self.saga.replicas.iter().any(runs)
-            || self.saga.legs.iter().any(|l| l.carry().is_end(point) && self.needs_leg(l))
+            || self.saga.legs.iter().any(|l| self.needs_leg(l) && Self::needs_on_leg(l, point))
+    }
+
+    /// One of its ends, or what it passes while there is no other way.
+    fn needs_on_leg(leg: &LegState, point: &PointName) -> bool {
+        let stuck = leg.trouble.as_ref().is_some_and(|t| t.stuck.is_some());
+        leg.carry().is_end(point) || (stuck && leg.carry().points.contains(point))
     }
 
     fn needs_leg(&self, leg: &LegState) -> bool {

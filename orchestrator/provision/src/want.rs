@@ -7,7 +7,7 @@ use crate::{
 };
 use jiff::{SignedDuration, Timestamp};
 use rhumb_model::{Bandwidth, Latency, LinkId, Phase};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Another path for a leg.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Want {
     /// No link, and no risk, of these: the path that stays beside it.
     pub apart: BTreeSet<LinkId>,
     /// What the leg holds already.
-    pub held: BTreeSet<LinkId>,
+    pub held: BTreeMap<LinkId, Bandwidth>,
 }
 
 impl Saga {
@@ -54,7 +54,7 @@ impl Saga {
 
     /// What a person should know of the routes: which flow is out of its promise and stays so, and why.
     pub fn route_attention(&self, now: Timestamp) -> Option<String> {
-        let running = self.goal == Goal::Complete && (Phase::Starting..=Phase::Running).contains(&self.phase);
+        let running = self.goal == Goal::Complete && (Phase::Staging..=Phase::Running).contains(&self.phase);
         let told = |leg: &LegState| {
             if let Some(trouble) = &leg.trouble {
                 let why = match &trouble.stuck {

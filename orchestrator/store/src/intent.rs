@@ -76,6 +76,8 @@ pub struct OrderChange {
     pub usage: Vec<UsageRecord>,
     /// Give back everything held under these generations of the order.
     pub release: Vec<u64>,
+    /// What the order's generation holds on links from now on, in place of what it held; or nothing of the change.
+    pub rehold: Option<Vec<LinkWant>>,
 }
 
 impl OrderChange {
@@ -98,6 +100,7 @@ impl OrderChange {
             events: Vec::new(),
             usage: Vec::new(),
             release: Vec::new(),
+            rehold: None,
         }
     }
 }

@@ -310,11 +310,28 @@ fn routes_table(routes: &[Value]) -> String {
             text(r, "/to"),
             text(r, "/state"),
             rate(int(r, "/rate_kbps").unwrap_or(0)),
+            route_delay(r),
             path.join(", "),
+            list(r, "/others").iter().map(other_path).collect::<Vec<_>>().join("; "),
             hops.join(" > "),
         ]
     });
-    table(&["ORDER", "LEG>", "FROM", "TO", "STATE", "RATE>", "PATH", "BYTES BY HOP"], rows)
+    table(&["ORDER", "LEG>", "FROM", "TO", "STATE", "RATE>", "DELAY>", "PATH", "BESIDE", "BYTES BY HOP"], rows)
+}
+
+/// Measured and promised: by the links now, else over the path itself before it carried.
+fn route_delay(route: &Value) -> String {
+    let measured = ["/measured/links_latency_us", "/measured/latency_us"].iter().find_map(|at| int(route, at));
+    let measured = measured.map_or_else(|| "-".to_owned(), latency);
+    match int(route, "/promised_us") {
+        Some(promised) => format!("{measured}/{}", latency(promised)),
+        None => measured,
+    }
+}
+
+fn other_path(path: &Value) -> String {
+    let links: Vec<_> = list(path, "/path").iter().filter_map(Value::as_str).collect();
+    format!("{} {}", text(path, "/role"), links.join(", "))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::FEDERATION;
 use rhumb_model::{FederationFile, NodeName, Phase, PointName};
 use rhumb_wire::{
-    AssignmentGoal, AssignmentState, AssignmentStatus, Desired, LinkFigures, NodeReport, PROTOCOL, Report, Role,
+    AssignmentGoal, AssignmentState, AssignmentStatus, Desired, Duty, LinkFigures, NodeReport, PROTOCOL, Report, Role,
     RouteEndState, RoutePurpose, RouteStatus, SyncReply,
 };
 use std::collections::BTreeSet;
@@ -185,6 +185,8 @@ impl FakeAgent {
                     bytes: moved.unwrap_or(0),
                     bytes_back: 0,
                     message: String::new(),
+                    figures: None,
+                    carrying: r.role == Role::Source && r.duty == Duty::Carry,
                 }
             })
             .collect()

@@ -1,6 +1,6 @@
 //! From path to path: a leg's paths come, take over, and go.
 
-use super::{LegTerms, NewPath, Sight, Stepper};
+use super::{LegTerms, NewPath, Present, Sight, Stepper};
 use crate::{
     leg::{LegState, Trouble},
     path::{PathRole, PathState},
@@ -22,12 +22,22 @@ pub(super) struct Heard<'a> {
     pub current: bool,
     pub seen: Stamp,
     pub at: Timestamp,
+    pub phase: Phase,
+}
+
+/// What followed at once.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Paths that failed there, with what was said.
+    pub failed: Vec<(u32, String)>,
+    /// The source has the leg's bytes take another path than before.
+    pub took: bool,
 }
 
 impl LegState {
-    /// Folds in what a point says of the leg's paths. Gives the message of a path that failed, with its number.
-    pub(super) fn hear(&mut self, heard: &Heard<'_>, statuses: &[&RouteStatus], staged: bool) -> Vec<(u32, String)> {
-        let mut failed = Vec::new();
+    /// Folds in what a point says of the leg's paths.
+    pub(super) fn hear(&mut self, heard: &Heard<'_>, statuses: &[&RouteStatus]) -> Told {
+        let mut told_now = Told::default();
         let done = self.is_done();
         let status = |path: u32| statuses.iter().find(|r| r.key.leg == self.leg && r.key.path == path).copied();
         let told: Vec<_> = self.paths.iter().map(|p| status(p.path)).collect();
@@ -35,23 +45,23 @@ impl LegState {
             if !path.is_held() || !path.points.contains(heard.point) {
                 continue;
             }
-            if let Some(message) = path.hear(heard, status, staged) {
-                failed.push((path.path, message));
+            if let Some(message) = path.hear(heard, status) {
+                told_now.failed.push((path.path, message));
             }
         }
         if heard.point == self.source() && heard.current && heard.seen >= self.barrier && !done {
             let carrying = statuses.iter().find(|r| r.key.leg == self.leg && r.carrying);
             if let Some(now) = carrying.map(|r| r.key.path) {
-                self.carried_by(now);
+                told_now.took = self.carried_by(now);
             }
         }
-        failed
+        told_now
     }
 
     /// The source has the leg's bytes take that path.
-    fn carried_by(&mut self, now: u32) {
+    fn carried_by(&mut self, now: u32) -> bool {
         if now == self.carried_by || !self.paths.iter().any(|p| p.path == now && p.is_held()) {
-            return;
+            return false;
         }
         let before = std::mem::replace(&mut self.carried_by, now);
         let mut reached = 0;
@@ -63,6 +73,7 @@ impl LegState {
         if let Some(path) = self.path_mut(now) {
             path.skipped = path.skipped.saturating_add(reached.saturating_sub(path.stood_at));
         }
+        true
     }
 
     /// The path that carries becomes what `of` is, and `of` carries.
@@ -77,6 +88,7 @@ impl LegState {
                 if path.role == PathRole::Next {
                     path.since = Some(at);
                 }
+                path.until = None;
                 path.role = PathRole::Carry;
             }
         }
@@ -110,6 +122,9 @@ impl LegState {
         if long(carry.lost_since, rules.lost()) {
             return Some(format!("its path over {} is lost", carry.named()));
         }
+        if let Some(rate) = carry.rate.filter(|rate| *rate < self.rate) {
+            return Some(format!("{rate} over {}, {} promised", carry.named(), self.rate));
+        }
         if !long(carry.late_since, rules.confirm()) {
             return None;
         }
@@ -120,7 +135,7 @@ impl LegState {
 
 impl PathState {
     /// Gives why it failed there, if it did just now.
-    fn hear(&mut self, heard: &Heard<'_>, status: Option<&RouteStatus>, staged: bool) -> Option<String> {
+    fn hear(&mut self, heard: &Heard<'_>, status: Option<&RouteStatus>) -> Option<String> {
         let done = self.is(heard.point, RouteEndState::Done);
         let Some(r) = status else {
             if self.role == PathRole::Closing && heard.seen >= self.barrier {
@@ -141,9 +156,11 @@ impl PathState {
             match r.state {
                 RouteEndState::Active | RouteEndState::Done => self.lost_since = None,
                 // what is built for the first time is not lost
-                RouteEndState::Building if !staged || self.role == PathRole::Next => {}
+                RouteEndState::Building if heard.phase <= Phase::Routing || self.role == PathRole::Next => {}
                 RouteEndState::Building | RouteEndState::Degraded | RouteEndState::Failed => {
-                    self.lost_since.get_or_insert(heard.at);
+                    if (Phase::Routing..=Phase::Running).contains(&heard.phase) {
+                        self.lost_since.get_or_insert(heard.at);
+                    }
                 }
             }
         }
@@ -164,14 +181,14 @@ impl PathState {
 
 impl Stepper {
     /// After anything was heard or has passed: what follows for the paths of a leg.
-    pub(super) fn settle_paths(&mut self, index: usize) {
+    pub(super) fn settle_paths(&mut self, index: usize, took: bool) {
         let (now, next, rules, phase) = (self.now, self.next, self.saga.rules, self.saga.phase);
         let dead = &self.saga.dead;
         let leg = &mut self.saga.legs[index];
         let mut said = Vec::new();
         let mut changed = false;
-        let carried_by = leg.paths.iter().find(|p| p.path == leg.carried_by).map(|p| (p.path, p.role));
-        match carried_by {
+        let taken = leg.paths.iter().find(|p| took && p.path == leg.carried_by).map(|p| (p.path, p.role));
+        match taken {
             // the source has helped itself
             Some((path, PathRole::Backup)) => {
                 leg.swap(path, PathRole::Backup, now);
@@ -239,8 +256,9 @@ impl Stepper {
             if goes_on {
                 self.mind_next(index);
                 self.mind_carry(index);
+                self.mind_backup(index);
             }
-            self.settle_paths(index);
+            self.settle_paths(index, false);
         }
     }
 
@@ -269,13 +287,20 @@ impl Stepper {
         let (now, next, rules) = (self.now, self.next, self.saga.rules);
         let leg = &mut self.saga.legs[index];
         let cause = leg.ails(&rules, now);
-        let backup = leg.with_role(PathRole::Backup).filter(|p| leg.is_good(p, &rules)).map(|p| p.path);
-        let message = match (cause, backup) {
-            (Some(cause), Some(path)) => {
-                leg.swap(path, PathRole::Backup, now);
+        // what is to carry is lost before it did: what did goes on
+        let back = leg.with_role(PathRole::Leaving).map(|p| (p.path, PathRole::Closing));
+        let good = |p: &&PathState| leg.is_good(p, &rules);
+        let backup = leg.with_role(PathRole::Backup).filter(good).map(|p| (p.path, PathRole::Backup));
+        let message = match (cause, back.or(backup)) {
+            (Some(cause), Some((path, then))) => {
+                let before = leg.carry().path;
+                leg.swap(path, then, now);
+                if then == PathRole::Closing {
+                    leg.close(before, next, now);
+                }
                 leg.barrier = next;
                 self.desired_changed = true;
-                format!("flow {} takes to its backup over {}: {cause}", leg.flow, leg.carry().named())
+                format!("flow {} takes to {}: {cause}", leg.flow, leg.carry().named())
             }
             (Some(cause), None) if leg.trouble.is_none() => {
                 let message = format!("flow {} is out of its promise: {cause}", leg.flow);
@@ -286,24 +311,31 @@ impl Stepper {
                 leg.trouble = None;
                 format!("flow {} keeps its promise again over {}", leg.flow, leg.carry().named())
             }
-            _ => {
-                let lost = |p: &PathState| p.lost_since.is_some_and(|s| now.duration_since(s) >= rules.lost());
-                let failed = |p: &PathState| p.seen.values().any(|s| *s == RouteEndState::Failed);
-                let backup = leg.with_role(PathRole::Backup);
-                let stands = backup.is_some_and(|p| !lost(p) && !failed(p) && p.late_since.is_none());
-                match (leg.protected && !stands, leg.bare.is_some()) {
-                    (true, false) => {
-                        let cause = "its backup is lost".to_owned();
-                        leg.bare = Some(Trouble { cause, since: now, stuck: None });
-                        format!("flow {} is without a backup", leg.flow)
-                    }
-                    (false, true) => {
-                        leg.bare = None;
-                        format!("flow {} has a backup", leg.flow)
-                    }
-                    _ => return,
-                }
+            _ => return,
+        };
+        self.note("route", message);
+    }
+
+    fn mind_backup(&mut self, index: usize) {
+        let (now, rules) = (self.now, self.saga.rules);
+        let leg = &mut self.saga.legs[index];
+        let long = |since: Option<Timestamp>, least| since.is_some_and(|s| now.duration_since(s) >= least);
+        let fails = |p: &PathState| {
+            p.seen.values().any(|s| *s == RouteEndState::Failed)
+                || long(p.lost_since, rules.lost())
+                || long(p.late_since, rules.confirm())
+        };
+        let stands = leg.with_role(PathRole::Backup).is_some_and(|p| !fails(p));
+        let message = match (leg.protected && !stands, leg.bare.is_some()) {
+            (true, false) => {
+                leg.bare = Some(Trouble { cause: "its backup is lost".to_owned(), since: now, stuck: None });
+                format!("flow {} is without a backup", leg.flow)
             }
+            (false, true) => {
+                leg.bare = None;
+                format!("flow {} has a backup", leg.flow)
+            }
+            _ => return,
         };
         self.note("route", message);
     }
@@ -346,16 +378,17 @@ impl Stepper {
         self.note("route", message);
     }
 
-    /// There is no other path. Before the work runs, another place may do; after that it has to bear it.
+    /// There is no other path. Before anything was moved, another place may do; after that the order has to bear it.
     pub(super) fn no_path(&mut self, leg: u32, role: PathRole, reason: String) {
         let now = self.now;
         let Some(leg) = self.saga.legs.iter_mut().find(|l| l.leg == leg) else { return };
+        let slow = role != PathRole::Backup && leg.carry().late_since.is_some();
         let trouble = if role == PathRole::Backup { &mut leg.bare } else { &mut leg.trouble };
         let Some(trouble) = trouble.as_mut() else { return };
         let known = trouble.stuck.as_ref().is_some_and(|(_, why)| *why == reason);
         let cause = format!("flow {}: {}, and there is no other path: {reason}", leg.flow, trouble.cause);
         trouble.stuck = Some((now, reason));
-        if self.saga.phase < Phase::Starting {
+        if self.saga.phase == Phase::Routing && slow {
             self.turn(Goal::Replace, cause);
         } else if !known {
             self.note("route", cause);
@@ -371,6 +404,12 @@ impl Stepper {
                 continue;
             }
             if leg.rate != of.rate {
+                if of.paths == Present::Stay {
+                    let before = leg.rate;
+                    leg.paths.iter_mut().filter(|p| p.is_held()).for_each(|p| p.rate = Some(p.rate.unwrap_or(before)));
+                } else {
+                    leg.paths.iter_mut().for_each(|p| p.rate = None);
+                }
                 leg.former_rates.push((now, leg.rate));
                 leg.rate = of.rate;
             }

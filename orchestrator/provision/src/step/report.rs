@@ -1,6 +1,9 @@
 //! What a point says, folded into what is known.
 
-use super::{Stepper, paths::Heard};
+use super::{
+    Stepper,
+    paths::{Heard, Told},
+};
 use crate::saga::{Goal, RunEnd, Stamp};
 use rhumb_model::{Phase, PointName};
 use rhumb_wire::{AssignmentState, AssignmentStatus, RouteStatus};
@@ -65,13 +68,12 @@ impl Stepper {
     /// What the point says of its hops; gives why the generation cannot go on, if so.
     fn routes(&mut self, point: &PointName, seen: Stamp, statuses: &[&RouteStatus]) -> Option<(Goal, String)> {
         let mut given_up = None;
-        let staged = self.saga.phase > Phase::Routing;
         for index in 0..self.saga.legs.len() {
             let needed = self.needs_leg(&self.saga.legs[index]);
             let ended = self.saga.ran_to.is_some();
-            let heard = Heard { point, current: seen >= self.saga.barrier, seen, at: self.now };
+            let heard = Heard { point, current: seen >= self.saga.barrier, seen, at: self.now, phase: self.saga.phase };
             let leg = &mut self.saga.legs[index];
-            let failed = leg.hear(&heard, statuses, staged);
+            let Told { failed, took } = leg.hear(&heard, statuses);
             let carry = leg.carry();
             // at an end, or before the work runs; elsewhere the leg takes another path
             let fatal = carry.is_end(point) || self.saga.phase < Phase::Starting;
@@ -82,7 +84,7 @@ impl Stepper {
                 let cause = format!("route of flow {} failed at {point}: {why}", leg.flow);
                 given_up.get_or_insert((goal, cause));
             }
-            self.settle_paths(index);
+            self.settle_paths(index, took);
         }
         given_up
     }
