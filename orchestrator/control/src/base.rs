@@ -1,8 +1,8 @@
 //! Static facts of the federation, from its file: points, links, prices, datasets, regions.
 
 use rhumb_model::{
-    Amount, DocumentError, FederationFile, Latency, Link, LinkId, ModelName, Order, PointName, SiteName, money::Currency, order::End,
-    price::PriceBook, ratio::Ratio,
+    Amount, DocumentError, FederationFile, Latency, Link, LinkId, ModelName, Order, PointName, SiteName,
+    money::Currency, order::End, price::PriceBook, ratio::Ratio,
 };
 use rhumb_provision::Prices;
 use std::collections::BTreeMap;

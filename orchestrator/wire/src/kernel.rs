@@ -18,7 +18,7 @@ pub struct KernelOffer {
     /// This point as a segment on others' ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<Ipv6Addr>,
-    /// Tunnels that may end here. Points that share a number agree on it by sharing ranges.
+    /// Tunnels that may end here: the same at all points whose kernels are to meet.
     pub numbers: TunnelNumbers,
     /// Networks behind this point that may use routes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -31,6 +31,29 @@ pub struct KernelOffer {
 pub struct TunnelNumbers {
     pub from: u32,
     pub to: u32,
+    /// Addresses inside tunnels: two for each number, from the first on (RFC 3021). Used by nothing else anywhere.
+    pub inside: Ipv4Net,
+}
+
+impl TunnelNumbers {
+    pub fn contains(&self, number: u32) -> bool {
+        (self.from..=self.to).contains(&number)
+    }
+
+    /// The two addresses inside a tunnel, the source's first. `None`: the block has no such.
+    pub fn inside(&self, number: u32) -> Option<(Ipv4Addr, Ipv4Addr)> {
+        let place = number.checked_sub(self.from).filter(|_| number <= self.to)?;
+        let low = u32::from(self.inside.network()).checked_add(place.checked_mul(2)?)?;
+        let (low, high) = (Ipv4Addr::from(low), Ipv4Addr::from(low.checked_add(1)?));
+        (u32::from(low).is_multiple_of(2) && self.inside.contains(&high)).then_some((low, high))
+    }
+}
+
+impl KernelOffer {
+    /// Where the tunnel of a number through segments ends here.
+    pub fn address_of(&self, number: u32) -> Option<Ipv6Addr> {
+        self.locator.map(|locator| Ipv6Addr::from(u128::from(locator.network()) | u128::from(number)))
+    }
 }
 
 /// One path of a leg, at one point.

@@ -40,5 +40,5 @@ pub use intent::{Allow, Ends, Intent, Pass, Place, Refusal, Service, Stance, Tun
 pub use kernel::{Applied, Counters, Kernel};
 pub use object::{Address, Family, Gate, Key, Link, Object, Objects, Route, RouteKind, Rule, Shaper};
 pub use owner::{GROUP, Owner, PROTOCOL, TABLE};
-pub use vni::{PoolError, Vni, VniPool, VniRange, inner_pair};
+pub use vni::{PoolError, Vni, VniPool, VniRange};
 pub use wanted::{CARRYING, STANDBY, Wanted, wanted};

@@ -10,7 +10,8 @@ use rhumb_kernel::VniRange;
 use rhumb_lab::{Lab, Router, Site, within};
 use rhumb_model::{Bandwidth, DatasetName, OrderId, PointName};
 use rhumb_wire::{
-    Duty, KernelRoute, PeerLink, Role, Route, RouteEndState, RoutePurpose, RouteStatus, Tunnel, report::RouteKey,
+    Duty, KernelRoute, PeerLink, Role, Route, RouteEndState, RoutePurpose, RouteStatus, Tunnel, TunnelNumbers,
+    report::RouteKey,
 };
 use std::{
     collections::BTreeMap,
@@ -22,6 +23,9 @@ use std::{
 };
 use tokio::sync::watch;
 use uuid::Uuid;
+
+/// Addresses inside tunnels.
+const INSIDE: &str = "10.200.0.0/16";
 
 fn route(order: u128) -> Route {
     Route {
@@ -168,6 +172,7 @@ pub fn settings(site: Site) -> KernelSettings {
         locator: None,
         segment: None,
         numbers: VniRange::new(1, 100).unwrap(),
+        inside: INSIDE.parse().unwrap(),
         networks: vec![format!("{}/24", site.gateway(0)).parse().unwrap()],
     }
 }
@@ -208,12 +213,8 @@ fn the_kernel_is_a_driver() {
 
 /// The tunnel of a leg from site A to site B.
 pub fn tunnelled(number: u32, router: Router) -> KernelRoute {
-    let (own, peer) = rhumb_kernel::inner_pair(
-        "10.200.0.0/16".parse().unwrap(),
-        VniRange::new(1, 1_000).unwrap(),
-        rhumb_kernel::Vni::new(number).unwrap(),
-    )
-    .unwrap();
+    let numbers = TunnelNumbers { from: 1, to: 1_000, inside: INSIDE.parse().unwrap() };
+    let (own, peer) = numbers.inside(number).unwrap();
     let (local, remote) = (Site::A.underlay(router).into(), Site::B.underlay(router).into());
     KernelRoute {
         previous: None,

@@ -180,7 +180,9 @@ impl<S: Store> Sagas<S> {
                 self.reload(record.id).await;
                 Err(Refused::Other(DeskError::refused(&why)))
             }
-            other => Err(Refused::Other(DeskError::Internal(format!("the store answered an amendment with {other:?}")))),
+            other => {
+                Err(Refused::Other(DeskError::Internal(format!("the store answered an amendment with {other:?}"))))
+            }
         }
     }
 }

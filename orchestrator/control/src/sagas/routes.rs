@@ -50,11 +50,7 @@ impl<S: Store> Sagas<S> {
     }
 
     /// The cheapest path that will do, on a view of this moment; or why there is none.
-    pub(super) async fn detour(
-        &self,
-        record: &OrderRecord,
-        want: &Want,
-    ) -> Result<Result<NewPath, String>, DeskError> {
+    pub(super) async fn detour(&self, record: &OrderRecord, want: &Want) -> Result<Result<NewPath, String>, DeskError> {
         let Some(leg) = record.saga.as_ref().and_then(|s| s.legs.iter().find(|l| l.leg == want.leg)) else {
             return Ok(Err("the leg is gone".to_owned()));
         };

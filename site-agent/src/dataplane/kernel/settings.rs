@@ -20,6 +20,8 @@ pub struct KernelSettings {
     pub segment: Option<Segment>,
     /// Tunnels that may be made here.
     pub numbers: VniRange,
+    /// Addresses inside tunnels, two for each number; used by nothing else anywhere, and the same at all points.
+    pub inside: Ipv4Net,
     /// Networks behind this host that orders' routes may join.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<Ipv4Net>,
@@ -46,6 +48,10 @@ impl KernelSettings {
             let value = format!("{} to {}", self.numbers.from, self.numbers.to);
             return Err(("routes.kernel.numbers", value, "write the smaller number first"));
         }
+        let count = u64::from(self.numbers.to.number() - self.numbers.from.number()) + 1;
+        if (1_u64 << (32 - self.inside.prefix_len())) < 2 * count {
+            return Err(("routes.kernel.inside", self.inside.to_string(), "give two addresses for each number"));
+        }
         match self.locator {
             Some(locator) if locator.prefix_len() > LOCATOR_PREFIX_MAX => {
                 Err(("routes.kernel.locator", locator.to_string(), "give a block of a /104 or larger"))
@@ -59,7 +65,11 @@ impl KernelSettings {
             underlay: self.underlay.clone(),
             locator: self.locator,
             segment: self.segment.as_ref().map(|segment| segment.address),
-            numbers: TunnelNumbers { from: self.numbers.from.number(), to: self.numbers.to.number() },
+            numbers: TunnelNumbers {
+                from: self.numbers.from.number(),
+                to: self.numbers.to.number(),
+                inside: self.inside,
+            },
             networks: self.networks.clone(),
         }
     }
