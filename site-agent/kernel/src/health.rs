@@ -129,11 +129,11 @@ mod tests {
     fn distance_is_not_taken_for_loss() {
         let patience = Patience { silence: 500 * MS, hold_down: 10_000 * MS };
         let mut watch = Watch::default();
-        watch.answered(0 * MS, 300 * MS, &patience);
+        watch.answered(Duration::ZERO, 300 * MS, &patience);
         assert!(!watch.look(1_200 * MS, &patience) && watch.look(1_201 * MS, &patience));
         // nor is one that is seldom asked
         let mut watch = Watch { every: 1_000 * MS, ..Watch::default() };
-        watch.answered(0 * MS, 20 * MS, &patience);
+        watch.answered(Duration::ZERO, 20 * MS, &patience);
         assert!(!watch.look(3_000 * MS, &patience) && watch.look(3_001 * MS, &patience));
     }
 }

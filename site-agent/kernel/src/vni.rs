@@ -184,9 +184,11 @@ mod tests {
             let mut mine = Vec::new();
             for (turn, what) in asked.into_iter().enumerate() {
                 match what {
-                    0 | 1 => match pool.allocate() {
-                        Ok(vni) => { prop_assert!(!mine.contains(&vni)); mine.push(vni); }
-                        Err(_) => prop_assert_eq!(mine.len(), 10),
+                    0 | 1 => if let Ok(vni) = pool.allocate() {
+                        prop_assert!(!mine.contains(&vni));
+                        mine.push(vni);
+                    } else {
+                        prop_assert_eq!(mine.len(), 10);
                     },
                     _ if mine.is_empty() => {}
                     _ => { let at = turn % mine.len(); prop_assert!(pool.release(mine.swap_remove(at))); }

@@ -11,7 +11,10 @@ use netlink_packet_route::{
     RouteNetlinkMessage,
     tc::{TcAttribute, TcHandle, TcHeader, TcMessage, TcOption, TcStats2},
 };
-use std::{collections::BTreeMap, io};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
 
 const ROOT: u32 = 0xFFFF_FFFF;
 /// `1:`
@@ -50,12 +53,14 @@ pub(crate) async fn shapers(
     names: &BTreeMap<u32, String>,
 ) -> io::Result<Vec<(Shaper, ClassCounts)>> {
     let mut queues: BTreeMap<i32, u32> = BTreeMap::new();
-    let mut roots: BTreeMap<i32, ()> = BTreeMap::new();
+    let mut roots: BTreeSet<i32> = BTreeSet::new();
     for message in socket.dump(RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default())).await? {
         let RouteNetlinkMessage::NewQueueDiscipline(message) = message else { continue };
         let handle = number(message.header.handle);
         match kind(&message) {
-            Some("htb") if handle == QDISC => drop(roots.insert(message.header.index, ())),
+            Some("htb") if handle == QDISC => {
+                roots.insert(message.header.index);
+            }
             Some("bfifo") if handle == QUEUE => drop(queues.insert(message.header.index, limit(&message))),
             _ => {}
         }
@@ -63,7 +68,7 @@ pub(crate) async fn shapers(
     let mut found = Vec::new();
     for (index, link) in names {
         let index = *index as i32;
-        if !roots.contains_key(&index) {
+        if !roots.contains(&index) {
             continue;
         }
         let mut ask = TcMessage::default();
@@ -107,11 +112,8 @@ impl Socket {
 }
 
 fn header(index: u32, parent: u32, handle: u32) -> TcHeader {
-    let mut header = TcHeader::default();
-    header.index = index as i32;
-    header.parent = TcHandle::from(parent);
-    header.handle = TcHandle::from(handle);
-    header
+    let (parent, handle) = (TcHandle::from(parent), TcHandle::from(handle));
+    TcHeader { index: index as i32, parent, handle, ..TcHeader::default() }
 }
 
 fn message(index: u32, parent: u32, handle: u32, kind: &str, options: TcAttribute) -> TcMessage {

@@ -171,7 +171,7 @@ pub fn everything(space: &Namespace) -> String {
     let all = format!("{links}{addresses}{}{}", rest.join(""), queues.join(""));
     // what the kernel does by itself with IPv6 comes and goes
     let own = |line: &&str| !["expires", "fe80:", "ff00:"].iter().any(|mark| line.contains(mark));
-    all.lines().filter(own).map(|line| format!("{}\n", line.trim_end())).collect()
+    all.lines().filter(own).map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 /// That two such are equal, and if not in which lines.
