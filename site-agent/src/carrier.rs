@@ -122,7 +122,9 @@ impl Carrier for Planes {
 fn joined(tunnel: RouteStatus, inside: RouteStatus) -> RouteStatus {
     match (tunnel.state, inside.state) {
         // every byte has arrived, whatever has become of the way
-        (_, RouteEndState::Done | RouteEndState::Failed) | (RouteEndState::Active, _) => inside,
+        (_, RouteEndState::Done | RouteEndState::Failed) => inside,
+        (RouteEndState::Active, _) if inside.message.is_empty() => RouteStatus { message: tunnel.message, ..inside },
+        (RouteEndState::Active, _) => inside,
         (state, _) => RouteStatus { state, message: tunnel.message, ..inside },
     }
 }

@@ -59,6 +59,8 @@ pub struct LegStatus {
     pub sent_bytes: u64,
     pub received_bytes: u64,
     pub dropped_packets: u64,
+    /// Objects of it that somebody else had changed or taken away, and that were put right.
+    pub repaired: u64,
     pub message: String,
 }
 
@@ -74,8 +76,6 @@ pub struct Driver {
 pub(crate) struct Shared {
     legs: Mutex<BTreeMap<Owner, LegStatus>>,
     changed: watch::Sender<u64>,
-    /// What was found changed by others, since the start.
-    drifted: Mutex<u64>,
 }
 
 impl Driver {
@@ -83,8 +83,7 @@ impl Driver {
     /// Nothing is changed before the first [`Driver::apply`].
     pub fn start(config: DriverConfig) -> Result<Self, KernelError> {
         let (wanted, receiver) = watch::channel(None);
-        let shared =
-            Arc::new(Shared { legs: Mutex::default(), changed: watch::Sender::new(0), drifted: Mutex::default() });
+        let shared = Arc::new(Shared { legs: Mutex::default(), changed: watch::Sender::new(0) });
         let task = task::start(config, receiver, Arc::clone(&shared))?;
         Ok(Self { wanted, shared, task })
     }
@@ -109,11 +108,6 @@ impl Driver {
     /// Changes with the state of any leg, and when one is gone.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
-    }
-
-    /// Objects that were found other than they had been left, and put right.
-    pub fn drifted(&self) -> u64 {
-        *self.shared.drifted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

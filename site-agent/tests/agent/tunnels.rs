@@ -169,4 +169,14 @@ fn a_killed_agents_tunnels_carry_on_and_go_when_the_next_one_does_not_want_them(
     a.orchestrator.want(desired(1, 2, Vec::new()));
     a.run();
     until("nothing to be left", || (a.links() == before).then_some(()));
+    // the other host is taken out of service
+    let (mut b, before) = (b, a.links());
+    drop(b.agent.take());
+    assert!(b.links().contains("rh7"));
+    let mut remover = b.space.command(env!("CARGO_BIN_EXE_rhumb-agent"));
+    let removed =
+        remover.arg("--config").arg(b.folder.path().join("agent.json")).arg("--remove-routes").output().unwrap();
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    assert!(!b.links().contains("rh7"));
+    assert_eq!(a.links(), before);
 }

@@ -36,6 +36,7 @@ pub(super) struct Task {
     counters: BTreeMap<Owner, BTreeMap<u32, Counters>>,
     troubles: BTreeMap<Owner, String>,
     refused: BTreeMap<Owner, Refusal>,
+    repaired: BTreeMap<Owner, u64>,
     /// The kernel did not do all that it was asked.
     unfinished: bool,
     closing: BTreeSet<Owner>,
@@ -51,7 +52,7 @@ struct Far {
     every: Duration,
     next: Duration,
     number: u16,
-    in_flight: Vec<(u16, Duration)>,
+    in_flight: Vec<(u16, Instant)>,
 }
 
 pub(super) fn start(
@@ -73,6 +74,7 @@ pub(super) fn start(
         counters: BTreeMap::new(),
         troubles: BTreeMap::new(),
         refused: BTreeMap::new(),
+        repaired: BTreeMap::new(),
         unfinished: false,
         closing: BTreeSet::new(),
         start: Instant::now(),
@@ -119,6 +121,7 @@ impl Task {
         let stays: BTreeSet<Owner> = legs.iter().map(|leg| leg.owner).collect();
         self.closing.extend(self.legs.iter().map(|leg| leg.owner));
         self.closing.retain(|owner| !stays.contains(owner));
+        self.repaired.retain(|owner, _| stays.contains(owner));
         self.legs = legs;
         let now = self.now();
         let guarded: BTreeSet<Owner> = self.legs.iter().filter_map(|leg| leg.protects).collect();
@@ -176,23 +179,25 @@ impl Task {
     async fn look(&mut self) {
         let began = Instant::now();
         self.kernel.look_again();
-        let (drift, refused) = match self.kernel.plan(&self.standing).await {
-            Ok((wanted, operations)) => (operations.len(), wanted.refused),
-            Err(_) => (0, BTreeMap::new()),
-        };
+        let (wanted, operations) = self.kernel.plan(&self.standing).await.unwrap_or_default();
         match self.kernel.counters().await {
             Ok(counters) => self.counters = counters,
             Err(error) => tracing::debug!(error = error.shown(), "no counters"),
         }
         self.deaf += began.elapsed();
-        if drift == 0 && !self.unfinished && refused == self.refused {
+        let as_left = !self.unfinished && wanted.refused == self.refused;
+        if operations.is_empty() && as_left {
             self.tell();
             return;
         }
         // where the underlay has changed it is this driver that has something else to do
-        if drift > 0 && !self.unfinished && refused == self.refused {
-            tracing::warn!(drift, "routes were found other than they had been left; putting them right");
-            *self.shared.drifted.lock().unwrap_or_else(PoisonError::into_inner) += drift as u64;
+        if as_left {
+            let objects = operations.len();
+            tracing::warn!(objects, "routes were found other than they had been left; putting them right");
+            let owners = operations.iter().filter_map(|operation| wanted.owners.get(operation.object()));
+            for owner in owners.flatten() {
+                *self.repaired.entry(*owner).or_default() += 1;
+            }
         }
         self.make().await;
     }
@@ -208,7 +213,7 @@ impl Task {
             }
             far.next = now + if known { far.every } else { self.config.probe };
             far.number = far.number.wrapping_add(1);
-            far.in_flight.push((far.number, now));
+            far.in_flight.push((far.number, Instant::now()));
             if far.in_flight.len() > IN_FLIGHT {
                 far.in_flight.remove(0);
             }
@@ -237,7 +242,7 @@ impl Task {
         let Some(at) = far.in_flight.iter().position(|(number, _)| *number == answer.number) else { return };
         let (_, sent) = far.in_flight.remove(at);
         let before = far.watch.health();
-        far.watch.answered(now, now.saturating_sub(sent), &self.config.patience);
+        far.watch.answered(now, sent.elapsed(), &self.config.patience);
         if far.watch.health() != before {
             self.tell();
         }
@@ -285,6 +290,7 @@ impl Task {
             sent_bytes: counted.sent_bytes,
             received_bytes: counted.received_bytes,
             dropped_packets: counted.dropped_packets,
+            repaired: self.repaired.get(&leg.owner).copied().unwrap_or(0),
             message,
         }
     }

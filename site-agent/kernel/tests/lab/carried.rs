@@ -4,9 +4,9 @@ use crate::{
     traffic::{Load, ping, send},
     world::{Leg, Way, apply_all, at, clean, kernel, lab, segment},
 };
-use rhumb_kernel::{Allow, Counters, Kernel, Pass, Place, Service};
+use rhumb_kernel::{Allow, Counters, Kernel, Pass, Place, PoolError, Service, Vni, VniPool, VniRange};
 use rhumb_lab::{Router, Site};
-use std::time::Instant;
+use std::{sync::Mutex, time::Instant};
 
 #[test]
 fn a_reserved_rate_holds_beside_a_greedy_neighbour_and_changes_in_place() {
@@ -141,6 +141,27 @@ fn packets_of_the_promised_size_pass_whole_and_larger_ones_are_refused_with_the_
          raise the MTU of up2 or ask for at most 1450"
     );
     assert_eq!(left, 0, "what cannot be as it is asked is not left as it was");
+}
+
+#[test]
+fn of_twenty_orders_at_once_sixteen_get_a_tunnel_and_four_a_reason() {
+    let Some(lab) = lab() else { return };
+    let pool = Mutex::new(VniPool::new(VniRange::new(5_001, 5_016).unwrap()));
+    let answers: Vec<Result<Vni, PoolError>> = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..20).map(|_| scope.spawn(|| pool.lock().unwrap().allocate())).collect();
+        asking.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let (given, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    let legs: Vec<Leg> =
+        given.into_iter().flatten().map(|vni| Leg::new(vni.number(), Way::Plane(Router::R2), 1)).collect();
+    apply_all(&lab, &legs);
+    let links = lab.site(Site::A).ip("-o link").unwrap();
+    assert_eq!(links.matches(": rh50").count(), 16, "{links}");
+    assert!(legs.iter().all(|leg| ping(&lab.site(Site::A), leg.inner().1, 1, "1").end().received == 1));
+    assert_eq!(refused.len(), 4);
+    for reason in refused {
+        assert!(reason.unwrap_err().to_string().contains("5001 to 5016 is exhausted: all 16 are held"));
+    }
 }
 
 #[test]

@@ -30,8 +30,8 @@ fn an_order_moves_from_a_path_of_20_ms_to_one_of_6_and_loses_nothing() {
     apply_all(&lab, &[Leg { stance: Stance::Carrying, ..new }]);
     let echoes = running.end();
     assert_eq!((echoes.sent, echoes.received), (600, 600));
-    let slow = echoes.answered.iter().filter(|(_, ms)| *ms >= 40.0).count();
-    let quick = echoes.answered.iter().filter(|(_, ms)| *ms < 25.0).count();
+    let slow = echoes.answered.iter().filter(|(_, ms, _)| *ms >= 40.0).count();
+    let quick = echoes.answered.iter().filter(|(_, ms, _)| *ms < 25.0).count();
     assert!(slow > 50 && quick > 100, "{slow} over the old path, {quick} over the new one");
     assert_eq!(echoes.answered.last().unwrap().0, 600);
 }

@@ -72,13 +72,13 @@ pub struct Echoes {
     pub sent: u32,
     pub received: u32,
     pub least_ms: f64,
-    /// Numbers of those that were answered, and how long each took.
-    pub answered: Vec<(u32, f64)>,
+    /// Numbers of those that were answered, how long each took, and when the answer came, in seconds of the wall clock.
+    pub answered: Vec<(u32, f64, f64)>,
 }
 
 pub fn ping(from: &Namespace, address: Ipv4Addr, count: u32, interval: &str) -> Pings {
     let mut command: Command = from.command("ping");
-    command.args(["-n", "-c", &count.to_string(), "-i", interval, "-W", "2", &address.to_string()]);
+    command.args(["-n", "-D", "-c", &count.to_string(), "-i", interval, "-W", "2", &address.to_string()]);
     Pings(command.stdout(Stdio::piped()).spawn().unwrap())
 }
 
@@ -94,7 +94,12 @@ impl Pings {
             sent: number(line) as u32,
             received: received as u32,
             least_ms: number(after(&output, "mdev = ")),
-            answered: answered.map(|l| (number(after(l, "icmp_seq=")) as u32, number(after(l, "time=")))).collect(),
+            answered: answered
+                .map(|line| {
+                    let at = after(line, "[").split(']').next().and_then(|text| text.parse().ok());
+                    (number(after(line, "icmp_seq=")) as u32, number(after(line, "time=")), at.unwrap_or(f64::NAN))
+                })
+                .collect(),
         }
     }
 }

@@ -127,6 +127,10 @@ fn key(owner: &Owner) -> RouteKey {
 fn status(owner: &Owner, leg: LegStatus) -> RouteStatus {
     let (state, message) = match leg.state {
         LegState::Building => (RouteEndState::Building, "the tunnel's far end does not answer yet".to_owned()),
+        LegState::Active if leg.repaired > 0 => {
+            let message = format!("{} objects that somebody had changed were put right", leg.repaired);
+            (RouteEndState::Active, message)
+        }
         LegState::Active => (RouteEndState::Active, String::new()),
         LegState::Degraded => (RouteEndState::Degraded, "the tunnel's far end answers no more".to_owned()),
         LegState::Failed => (RouteEndState::Failed, leg.message),
