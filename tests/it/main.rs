@@ -7,4 +7,5 @@ mod lost_agent;
 mod lost_orchestrator;
 mod measured;
 mod restarted;
+mod routes;
 mod streams;

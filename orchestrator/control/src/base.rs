@@ -84,10 +84,10 @@ impl Prices for Base {
     }
 
     fn per_gb(&self, link: &LinkId) -> Ratio {
-        self.fixed.link(link).map_or_else(|| Ratio::from_integer(0), |l| l.per_gb_micros)
+        self.fixed.empty_prices(link).map_or_else(|| Ratio::from_integer(0), |(per_gb, _)| per_gb)
     }
 
     fn per_mbps_hour(&self, link: &LinkId) -> Ratio {
-        self.fixed.link(link).map_or_else(|| Ratio::from_integer(0), |l| l.per_mbps_hour_micros)
+        self.fixed.empty_prices(link).map_or_else(|| Ratio::from_integer(0), |(_, per_hour)| per_hour)
     }
 }

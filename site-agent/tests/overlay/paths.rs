@@ -242,3 +242,29 @@ async fn changing_paths_again_and_again_leaves_no_connection_behind() {
     until("connections are closed", live, |live| *live == 0).await;
     tokio::time::timeout(Duration::from_secs(30), diamond.a.overlay.stop()).await.expect("every task ends");
 }
+
+/// Moves and cancels cross each other at any moment of a path's making.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_hundred_moves_cut_short_leave_nothing() {
+    let diamond = Diamond::new().await;
+    for round in 0..500_u64 {
+        diamond.apply(&STREAM, &[(0, Duty::Carry)], None);
+        if round % 10 == 0 {
+            carries(&diamond.a, 0).await;
+        }
+        diamond.apply(&STREAM, &[(0, Duty::Carry), (1, Duty::Standby)], None);
+        // not to wait for anything, but to be somewhere else each time
+        tokio::time::sleep(Duration::from_micros(round % 7 * 900)).await;
+        diamond.apply(&STREAM, &[(0, Duty::Standby), (1, Duty::Carry)], None);
+        if round % 3 == 0 {
+            tokio::time::sleep(Duration::from_micros(round % 5 * 700)).await;
+            diamond.apply(&STREAM, &[(1, Duty::Carry)], None);
+        }
+        diamond.apply(&STREAM, &[], None);
+    }
+    for point in [&diamond.a, &diamond.relays[0], &diamond.relays[1], &diamond.b] {
+        until("nothing is left", || point.overlay.status(), Vec::is_empty).await;
+    }
+    let live = || diamond.taps.iter().flatten().map(Tap::live).sum::<u64>();
+    until("connections are closed", live, |live| *live == 0).await;
+}

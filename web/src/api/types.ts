@@ -242,9 +242,28 @@ export interface Route {
   provider?: string | null;
   encrypted?: boolean;
   rate_kbps?: number;
+  protected?: boolean;
+  /** One-way delay promised of the path. */
+  promised_us?: number | null;
   state: string;
+  /** Why it is out of its promise. */
+  trouble?: string | null;
+  /** Moves within the last hour. */
+  moves?: number;
+  measured?: RouteFigures | null;
+  /** Paths beside the one that carries. */
+  others?: { role: "backup" | "next" | "leaving" | "closing"; path: string[]; active: boolean; measured?: RouteFigures | null }[];
   /** Bytes seen at each point, in path order. */
   hops?: { point: string; bytes: number }[];
+}
+
+export interface RouteFigures {
+  /** Over the path itself, before it carried or while it stands by. */
+  latency_us?: number | null;
+  /** By the probes of its links, now. */
+  links_latency_us?: number | null;
+  arrived_kbps?: number | null;
+  sent_kbps?: number | null;
 }
 
 export interface Region {

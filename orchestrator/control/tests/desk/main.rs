@@ -8,4 +8,5 @@ mod faults;
 mod lost_answers;
 mod mesh;
 mod moments;
+mod routes;
 mod world;

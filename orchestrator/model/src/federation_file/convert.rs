@@ -32,6 +32,7 @@ impl FederationFile {
                 loss: entry.loss,
                 per_gb: entry.per_gb,
                 per_mbps_hour: entry.per_mbps_hour,
+                tariff: entry.tariff.clone(),
                 provider: entry.provider.clone(),
                 jurisdictions: entry.jurisdictions.clone(),
                 encrypted: entry.encrypted,

@@ -32,6 +32,8 @@ pub(super) struct Told {
     pub failed: Vec<(u32, String)>,
     /// The source has the leg's bytes take another path than before.
     pub took: bool,
+    /// Links of paths that were there, should be, and are not.
+    pub missing: Vec<String>,
 }
 
 impl LegState {
@@ -45,8 +47,12 @@ impl LegState {
             if !path.is_held() || !path.points.contains(heard.point) {
                 continue;
             }
+            let known = path.seen.contains_key(heard.point);
             if let Some(message) = path.hear(heard, status) {
                 told_now.failed.push((path.path, message));
+            }
+            if known && path.is_wanted() && !path.seen.contains_key(heard.point) {
+                told_now.missing.push(path.named());
             }
         }
         if heard.point == self.source() && heard.current && heard.seen >= self.barrier && !done {

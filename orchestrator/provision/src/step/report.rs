@@ -73,7 +73,8 @@ impl Stepper {
             let ended = self.saga.ran_to.is_some();
             let heard = Heard { point, current: seen >= self.saga.barrier, seen, at: self.now, phase: self.saga.phase };
             let leg = &mut self.saga.legs[index];
-            let Told { failed, took } = leg.hear(&heard, statuses);
+            let Told { failed, took, missing } = leg.hear(&heard, statuses);
+            let flow = leg.flow;
             let carry = leg.carry();
             // at an end, or before the work runs; elsewhere the leg takes another path
             let fatal = carry.is_end(point) || self.saga.phase < Phase::Starting;
@@ -83,6 +84,11 @@ impl Stepper {
                 let goal = if fault { Goal::Fail } else { Goal::Replace };
                 let cause = format!("route of flow {} failed at {point}: {why}", leg.flow);
                 given_up.get_or_insert((goal, cause));
+            }
+            if (Phase::Routing..=Phase::Running).contains(&self.saga.phase) {
+                for path in missing {
+                    self.note("drift", format!("flow {flow}'s hop at {point} is gone from its path over {path}"));
+                }
             }
             self.settle_paths(index, took);
         }

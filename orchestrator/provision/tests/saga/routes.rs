@@ -432,3 +432,25 @@ fn routes_say_how_they_stand_to_the_end() {
     assert!(all.wants(world.now).is_empty());
     assert!(Stamp::default() < world.stamp);
 }
+
+/// Somebody took a hop away by hand.
+#[test]
+fn a_hop_that_is_gone_is_told_of() {
+    let mut world = running(&stream());
+    world.agent("r").hops.clear();
+    world.round();
+    let drift: Vec<_> = world.notes.iter().filter(|n| n.kind == "drift").map(|n| n.message.as_str()).collect();
+    assert_eq!(drift, ["flow 0's hop at r is gone from its path over a-r, r-b"]);
+    // and that the path is lost is what follows
+    look(&mut world, 0, 5, 6);
+    assert_eq!(world.saga.wants(world.now).len(), 1);
+}
+
+#[test]
+fn what_was_measured_is_told_when_the_order_proceeds() {
+    let mut world = World::new(&stream());
+    world.agents.values_mut().for_each(|a| a.figures = Some(figures(12, 10_000)));
+    world.until_phase(Running);
+    let told: Vec<_> = world.notes.iter().filter(|n| n.kind == "route").map(|n| n.message.as_str()).collect();
+    assert_eq!(told, ["flow 0 is active over a-r, r-b, 12ms measured"]);
+}
