@@ -4,6 +4,11 @@ use crate::{
     Router, Site, cable,
     net::{Namespace, ip},
 };
+use std::{
+    path::Path,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
 use rhumb_emulator::{Cable, CableEnd, Cables, EmulatorError, LinkShape, ShapePatch};
 
 /// What every cable carries.
@@ -37,6 +42,30 @@ impl Lab {
         lab.cables = Some(lab.lay()?);
         lab.address().map_err(LabError::Build)?;
         Ok(lab)
+    }
+
+    /// One for a test of this process, with a name of its own that begins with a letter of the test's. What tests of that
+    /// letter left that were killed goes first. `None`, with a notice, where it cannot be built or a program is absent.
+    pub fn for_test(letter: char, programs: &[&str]) -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        for program in programs {
+            let found = std::env::var_os("PATH")
+                .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).exists()));
+            if !found {
+                eprintln!("skipped: {program} is not here");
+                return None;
+            }
+        }
+        for space in Namespace::all(&letter.to_string()) {
+            let process: String = space.name()[1..].chars().take_while(char::is_ascii_digit).collect();
+            let tests = space.name()[1 + process.len()..].starts_with('x') && !process.is_empty();
+            if tests && !Path::new("/proc").join(&process).exists() {
+                // somebody else may be at it too
+                let _ = ip(&format!("netns del {}", space.name()));
+            }
+        }
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self::up(&format!("{letter}{}x{count}", std::process::id())).map_err(|error| eprintln!("skipped: {error}")).ok()
     }
 
     /// Removes every namespace of that prefix, whoever made it.

@@ -132,6 +132,8 @@ pub enum Refusal {
     Segments { local: IpAddr },
     #[error("tunnel number {vni} is held by {by}; take another from the pool")]
     Held { vni: Vni, by: Owner },
+    #[error("the address {address} is that of another tunnel, of {by}; give each tunnel its own")]
+    Shared { address: IpAddr, by: Owner },
     #[error(transparent)]
     Pool(#[from] PoolError),
     #[error("nothing here leads to {to}; add a route of the underlay")]
@@ -160,6 +162,15 @@ impl Tunnel {
             count => 8 + 16 * (count + 1),
         };
         ip + segments + VXLAN_OCTETS
+    }
+
+    /// The addresses that no other tunnel may have.
+    pub(crate) fn own_addresses(&self) -> Vec<IpAddr> {
+        let mut own = vec![IpAddr::V4(self.own), IpAddr::V4(self.peer)];
+        if !self.segments.is_empty() {
+            own.extend([self.local, self.remote]);
+        }
+        own
     }
 
     /// Where its outer packets go first.

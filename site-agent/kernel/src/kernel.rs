@@ -77,6 +77,13 @@ impl Kernel {
         if segments {
             need("net/ipv6/conf/all/forwarding", "this point cannot pass on what has a list of segments")?;
             need("net/ipv6/conf/all/seg6_enabled", "what has a list of segments is dropped")?;
+            let links = fs::read_dir("/proc/sys/net/ipv6/conf").into_iter().flatten().flatten();
+            let names = links.filter_map(|entry| entry.file_name().into_string().ok());
+            let mut links = names.filter(|name| !["all", "default", "lo"].contains(&name.as_str()));
+            if !links.any(|name| on(&format!("net/ipv6/conf/{name}/seg6_enabled"))) {
+                let setting = "net.ipv6.conf.UPLINK.seg6_enabled".to_owned();
+                return Err(KernelError::Setting { setting, why: "what has a list of segments is dropped" });
+            }
         }
         Ok(())
     }

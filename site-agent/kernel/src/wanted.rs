@@ -37,7 +37,7 @@ pub struct Wanted {
 /// The objects of `legs`. `uplink` says how an underlay address is reached; `pool` which numbers this point gives away.
 pub fn wanted(legs: &[Intent], pool: Option<VniRange>, uplink: impl Fn(&IpAddr) -> Option<Uplink>) -> Wanted {
     let mut wanted = Wanted::default();
-    let mut held: BTreeMap<Vni, Owner> = BTreeMap::new();
+    let mut held = Held::default();
     let newest = newest(legs);
     // in the order of their owners: who holds a number does not depend on who came first in a list
     let mut sorted: Vec<&Intent> = legs.iter().collect();
@@ -45,7 +45,7 @@ pub fn wanted(legs: &[Intent], pool: Option<VniRange>, uplink: impl Fn(&IpAddr) 
     for leg in sorted {
         match objects(leg, stance(leg, &newest), &held, pool, &uplink) {
             Ok(objects) => {
-                held.extend(leg.tunnels().iter().map(|tunnel| (tunnel.vni, leg.owner)));
+                held.take(leg);
                 for object in objects {
                     wanted.owners.entry(object.clone()).or_default().insert(leg.owner);
                     wanted.objects.insert(object);
@@ -77,10 +77,38 @@ fn stance(leg: &Intent, newest: &Newest) -> Stance {
     if first { leg.stance } else { leg.stance.min(Stance::Standby) }
 }
 
+/// What only one tunnel can have, and whose it is.
+#[derive(Debug, Default)]
+struct Held {
+    numbers: BTreeMap<Vni, Owner>,
+    addresses: BTreeMap<IpAddr, Owner>,
+}
+
+impl Held {
+    fn take(&mut self, leg: &Intent) {
+        for tunnel in leg.tunnels() {
+            self.numbers.insert(tunnel.vni, leg.owner);
+            self.addresses.extend(tunnel.own_addresses().into_iter().map(|address| (address, leg.owner)));
+        }
+    }
+
+    fn admit(&self, tunnel: &Tunnel) -> Result<(), Refusal> {
+        if let Some(by) = self.numbers.get(&tunnel.vni) {
+            return Err(Refusal::Held { vni: tunnel.vni, by: *by });
+        }
+        for address in tunnel.own_addresses() {
+            if let Some(by) = self.addresses.get(&address) {
+                return Err(Refusal::Shared { address, by: *by });
+            }
+        }
+        Ok(())
+    }
+}
+
 fn objects(
     leg: &Intent,
     stance: Stance,
-    held: &BTreeMap<Vni, Owner>,
+    held: &Held,
     pool: Option<VniRange>,
     uplink: &impl Fn(&IpAddr) -> Option<Uplink>,
 ) -> Result<Vec<Object>, Refusal> {
@@ -95,9 +123,7 @@ fn objects(
     }
     let mut made = Vec::new();
     for tunnel in leg.tunnels() {
-        if let Some(by) = held.get(&tunnel.vni) {
-            return Err(Refusal::Held { vni: tunnel.vni, by: *by });
-        }
+        held.admit(tunnel)?;
         if let Some(pool) = pool {
             pool.admit(tunnel.vni)?;
         }

@@ -193,6 +193,8 @@ fn the_kernel_is_a_driver() {
         let reason = |change: fn(&mut KernelRoute)| {
             let mut route = Route { kernel: Some(tunnelled(9, Router::R2)), ..route(9) };
             change(route.kernel.as_mut().unwrap());
+            driver.apply(&[], &[], &[]);
+            until("all to be gone", || driver.status().is_empty().then_some(()));
             driver.apply(&[route], &[], &[]);
             until("the refusal", || {
                 let status = driver.status().into_iter().find(|status| status.state == RouteEndState::Failed)?;
@@ -205,6 +207,13 @@ fn the_kernel_is_a_driver() {
         assert_eq!(beyond, "tunnel number 101 lies outside of this point's pool 1 to 100");
         let foreign = reason(|kernel| kernel.source_networks = vec!["192.0.2.0/24".parse().unwrap()]);
         assert_eq!(foreign, "192.0.2.0/24 is not behind this point; use a network of its offer");
+        let whole = reason(|kernel| kernel.sink_networks = vec!["10.0.0.0/8".parse().unwrap()]);
+        assert_eq!(whole, "10.0.0.0/8 at the far end holds 10.11.0.0/24 of this point; name networks that do not meet");
+        let looped = reason(|kernel| kernel.sink_networks = vec!["10.100.0.0/16".parse().unwrap()]);
+        assert_eq!(
+            looped,
+            "10.100.0.0/16 at the far end holds 10.100.21.1 of this point; name networks that do not meet"
+        );
         driver.apply(&[], &[], &[]);
         until("all to be gone", || driver.status().is_empty().then_some(()));
     });
@@ -233,15 +242,5 @@ pub fn tunnelled(number: u32, router: Router) -> KernelRoute {
 
 /// A laboratory of this test alone; `None`, with a notice, where it cannot be built.
 pub fn lab() -> Option<Lab> {
-    if let Err(error) = std::process::Command::new("nft").arg("-v").output() {
-        eprintln!("skipped: nft is not here: {error}");
-        return None;
-    }
-    match Lab::up(&format!("a{}", std::process::id())) {
-        Ok(lab) => Some(lab),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
+    Lab::for_test('a', &["ip", "nft"])
 }

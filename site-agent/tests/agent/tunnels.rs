@@ -169,6 +169,12 @@ fn a_killed_agents_tunnels_carry_on_and_go_when_the_next_one_does_not_want_them(
     a.orchestrator.want(desired(1, 2, Vec::new()));
     a.run();
     until("nothing to be left", || (a.links() == before).then_some(()));
+    // what was asked before that comes again, late: it stays away
+    let mut late = desired(1, 1, Vec::new());
+    late.routes = vec![source.clone()];
+    a.orchestrator.want(late);
+    a.orchestrator.until_reports(3);
+    assert_eq!(a.links(), before);
     // the other host is taken out of service
     let (mut b, before) = (b, a.links());
     drop(b.agent.take());

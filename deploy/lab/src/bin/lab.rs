@@ -61,12 +61,14 @@ fn main() -> anyhow::Result<()> {
 fn up(prefix: &str) -> anyhow::Result<()> {
     down(prefix)?;
     let mut holder = Command::new(std::env::current_exe().context("cannot find this program")?);
-    holder.args(["--prefix", prefix, "hold"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    // it says in one line how it went; nothing of the caller's stays open in it
+    holder.args(["--prefix", prefix, "hold"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut holder = holder.spawn().context("cannot start the process that holds the laboratory")?;
     let answer = holder.stdout.take().map(BufReader::new).context("it has no output")?;
     match answer.lines().next() {
         Some(Ok(line)) if line == READY => {}
-        _ => bail!("the laboratory did not come up; its reason is above"),
+        Some(Ok(reason)) => bail!("{reason}"),
+        _ => bail!("the process that holds the laboratory ended without a word"),
     }
     println!(
         "up: sites {prefix}-a to {prefix}-d, hosts {prefix}-ha to {prefix}-hd, routers {prefix}-r1 and {prefix}-r2"
@@ -80,7 +82,7 @@ fn hold(prefix: &str) -> anyhow::Result<()> {
     end.thread_block().context("cannot wait for signals")?;
     // not with the terminal; who leads a session already stays in it
     let _ = setsid();
-    let lab = Lab::up(prefix)?;
+    let lab = Lab::up(prefix).inspect_err(|error| println!("{error}"))?;
     fs::write(pid_file(prefix), std::process::id().to_string()).context("cannot say who holds the laboratory")?;
     println!("{READY}");
     end.wait().context("cannot wait for signals")?;

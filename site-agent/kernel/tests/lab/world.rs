@@ -5,8 +5,6 @@ use rhumb_lab::{Lab, Namespace, Router, Site, within};
 use rhumb_model::{Bandwidth, OrderId};
 use std::{
     net::{IpAddr, Ipv4Addr},
-    process::Command,
-    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 use uuid::Uuid;
@@ -18,21 +16,7 @@ const INNER: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 0);
 
 /// A laboratory of this test alone; `None`, with a notice, where it cannot be built.
 pub fn lab() -> Option<Lab> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    for (program, question) in [("iperf3", "-v"), ("ping", "-V"), ("nft", "-v"), ("ip", "-V")] {
-        if let Err(error) = Command::new(program).arg(question).output() {
-            eprintln!("skipped: {program} is not here: {error}");
-            return None;
-        }
-    }
-    let prefix = format!("k{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    match Lab::up(&prefix) {
-        Ok(lab) => Some(lab),
-        Err(error) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
+    Lab::for_test('k', &["ip", "tc", "nft", "iperf3", "ping"])
 }
 
 /// How a leg's outer packets travel.

@@ -1,7 +1,7 @@
 //! What cannot be carried is refused with the reason, and keeps nothing else from being carried.
 
 use crate::world::{intent, tunnel, uplink};
-use rhumb_kernel::{Intent, Object, Place, Stance, VniRange, wanted};
+use rhumb_kernel::{Intent, Object, Place, Stance, Tunnel, VniRange, wanted};
 use rhumb_model::Bandwidth;
 use std::net::Ipv6Addr;
 
@@ -47,6 +47,11 @@ fn reasons_name_the_value_and_the_remedy() {
         reason(|leg| leg.place = Place::Source { next: tunnel(2, 9, Vec::new()) }),
         "nothing here leads to 10.0.0.9; add a route of the underlay"
     );
+    let twice = reason(|leg| {
+        let (mine, theirs) = (tunnel(2, 2, Vec::new()), tunnel(1, 2, Vec::new()));
+        leg.place = Place::Source { next: Tunnel { own: theirs.own, peer: theirs.peer, ..mine } };
+    });
+    assert!(twice.starts_with("the address 10.200.0.0 is that of another tunnel"), "{twice}");
     let same = reason(|leg| leg.place = Place::Source { next: tunnel(2, 1, Vec::new()) });
     assert!(same.contains("must be of one family and differ"), "{same}");
 }

@@ -17,6 +17,8 @@ pub(super) enum IntentError {
     Address { address: IpAddr },
     #[error("{network} is not behind this point; use a network of its offer")]
     Network { network: Ipv4Net },
+    #[error("{network} at the far end holds {held} of this point; name networks that do not meet")]
+    Meets { network: Ipv4Net, held: String },
     #[error("this point is no segment of others' ways; set routes.kernel.segment")]
     Segment,
 }
@@ -37,14 +39,17 @@ pub(super) fn intent(route: &Route, settings: &KernelSettings) -> Result<Intent,
             Place::Relay { previous: tunnel(previous()?, settings)?, next: tunnel(next()?, settings)? }
         }
     };
-    let own = match route.role {
-        Role::Source => &kernel.source_networks[..],
-        Role::Sink => &kernel.sink_networks,
-        Role::Relay => &[],
+    let (own, far) = match route.role {
+        Role::Source => (&kernel.source_networks[..], &kernel.sink_networks[..]),
+        Role::Sink => (&kernel.sink_networks[..], &kernel.source_networks[..]),
+        Role::Relay => (&[][..], &[][..]),
     };
     let behind = |network: &&Ipv4Net| settings.networks.iter().any(|mine| mine.contains(*network));
     if let Some(network) = own.iter().find(|network| !behind(network)) {
         return Err(IntentError::Network { network: *network });
+    }
+    for network in far {
+        meets(*network, kernel, settings)?;
     }
     Ok(Intent {
         owner: owner(&route.key),
@@ -63,6 +68,18 @@ pub(super) fn intent(route: &Route, settings: &KernelSettings) -> Result<Intent,
         allow: allow(kernel),
         protects: None,
     })
+}
+
+/// What goes to a far network leaves through the tunnel: nothing of this point, nor the tunnel's own packets, may be in it.
+fn meets(network: Ipv4Net, kernel: &KernelRoute, settings: &KernelSettings) -> Result<(), IntentError> {
+    let mine = settings.networks.iter().find(|mine| mine.contains(&network) || network.contains(*mine));
+    let tunnels = kernel.previous.iter().chain(&kernel.next);
+    let outer = tunnels.flat_map(|tunnel| [tunnel.local, tunnel.remote]).find(|address| match address {
+        IpAddr::V4(address) => network.contains(address),
+        IpAddr::V6(_) => false,
+    });
+    let held = mine.map(|mine| mine.trunc().to_string()).or_else(|| outer.map(|address| address.to_string()));
+    held.map_or(Ok(()), |held| Err(IntentError::Meets { network, held }))
 }
 
 fn tunnel(wanted: &rhumb_wire::Tunnel, settings: &KernelSettings) -> Result<Tunnel, IntentError> {
