@@ -4,9 +4,10 @@
 
 use rhumb_model::{BandwidthMethod, Confidence};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, FlowEndpoint, InputFile,
-    LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, ProbeTarget, Report,
-    Role, Route, RouteEndState, RoutePurpose, RouteStatus, SyncReply, TrainHeard, TrainOrder,
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, Duty, FlowEndpoint,
+    InputFile, KernelRoute, LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, Pass,
+    PeerLink, ProbeTarget, Report, Role, Route, RouteEndState, RouteFigures, RoutePurpose, RouteStatus, Service,
+    SyncReply, TrainHeard, TrainOrder, Tunnel, TunnelNumbers,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -18,12 +19,40 @@ fn order() -> rhumb_model::OrderId {
     rhumb_model::OrderId(Uuid::from_u128(7))
 }
 
+fn kernel() -> KernelRoute {
+    let tunnel = Tunnel {
+        number: 1_001,
+        local: "fd00:a::3e9".parse().unwrap(),
+        remote: "fd00:b::3e9".parse().unwrap(),
+        own: "10.200.0.0".parse().unwrap(),
+        peer: "10.200.0.1".parse().unwrap(),
+        segments: vec!["fd00:e::e".parse().unwrap()],
+    };
+    KernelRoute {
+        previous: None,
+        source: tunnel.own,
+        sink: tunnel.peer,
+        next: Some(tunnel),
+        peer: Some("b".parse().unwrap()),
+        overlay_port: 4_000,
+        source_networks: vec!["10.11.0.0/24".parse().unwrap()],
+        sink_networks: vec!["10.12.0.0/24".parse().unwrap()],
+        allow: Some(vec![Pass {
+            from: "10.11.0.0/24".parse().unwrap(),
+            to: "10.12.0.0/24".parse().unwrap(),
+            service: Service::Tcp(80),
+        }]),
+        mtu: Some(1_380),
+        dscp: 46,
+    }
+}
+
 fn run_key() -> AssignmentKey {
     AssignmentKey { order: order(), generation: 3, component: "trainer".parse().unwrap(), replica: 1 }
 }
 
 fn leg_key() -> RouteKey {
-    RouteKey { order: order(), generation: 3, leg: 2 }
+    RouteKey { order: order(), generation: 3, leg: 2, path: 0 }
 }
 
 fn desired() -> Desired {
@@ -54,6 +83,9 @@ fn desired() -> Desired {
         purpose,
         key_base64: Some("seal".into()),
         hop_secret_base64: None,
+        duty: Duty::Standby,
+        silence_ms: Some(800),
+        kernel: Some(kernel()),
     };
     Desired {
         epoch: 2,
@@ -85,8 +117,15 @@ fn report() -> Report {
         staged_sha256: vec!["00".into()],
         message: "ended \"well\"\u{0}\n".into(),
     };
-    let route =
-        RouteStatus { key: leg_key(), state: RouteEndState::Degraded, bytes: 9, bytes_back: 1, message: String::new() };
+    let route = RouteStatus {
+        key: leg_key(),
+        state: RouteEndState::Degraded,
+        bytes: 9,
+        bytes_back: 1,
+        message: String::new(),
+        figures: Some(RouteFigures { rtt_us: 40_000, tested: None }),
+        carrying: true,
+    };
     let link = LinkFigures {
         link: "a-b".parse().unwrap(),
         window_us: 10_000_000,
@@ -207,6 +246,18 @@ fn fields_that_came_later_may_be_absent() {
     }
     let read: Report = serde_json::from_value(value).unwrap();
     assert_eq!((read.nodes, read.logs.len(), read.datasets.len(), read.unmanaged), (None, 0, 0, 0));
+}
+
+#[test]
+fn addresses_inside_tunnels_never_meet_and_end_with_their_block() {
+    let numbers = TunnelNumbers { from: 5_001, to: 5_016, inside: "10.200.0.0/27".parse().unwrap() };
+    let pairs: Vec<_> = (5_000..=5_017).filter_map(|number| numbers.inside(number)).collect();
+    assert_eq!(pairs.len(), 16);
+    let all: std::collections::BTreeSet<_> = pairs.iter().flat_map(|(low, high)| [*low, *high]).collect();
+    assert_eq!(all.len(), 32);
+    assert_eq!(pairs[15].1.to_string(), "10.200.0.31");
+    let narrow = TunnelNumbers { inside: "10.200.0.0/28".parse().unwrap(), ..numbers };
+    assert_eq!((5_001..=5_016).filter_map(|number| narrow.inside(number)).count(), 8);
 }
 
 /// The words on the wire: they outlive the names in the code.

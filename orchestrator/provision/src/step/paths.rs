@@ -114,7 +114,8 @@ impl LegState {
     }
 
     fn is_good(&self, path: &PathState, rules: &RouteRules) -> bool {
-        path.is_active() && path.late_since.is_none() && path.fault(self, rules).is_none()
+        let holds = self.rate_of(path) >= self.rate;
+        holds && path.is_active() && path.late_since.is_none() && path.fault(self, rules).is_none()
     }
 
     /// What is wrong with the path that carries, once it has been so for long enough.

@@ -55,6 +55,7 @@ cases! {
     slots:
         what_is_held_for_a_time_leaves_the_rest_of_it_free,
         what_is_held_for_good_is_free_in_no_slot,
+        what_is_held_is_exchanged_in_one_step,
         a_slot_is_never_over_full_whatever_is_written,
         of_many_at_once_a_slot_takes_what_it_has,
         work_that_takes_longer_holds_its_link_for_longer,

@@ -1,6 +1,9 @@
 //! What is known of one route here: its state and how many bytes it has moved.
 
-use super::spec::{Place, RouteSpec};
+use super::{
+    spec::{Place, RouteSpec},
+    standby::GOOD_PERCENT,
+};
 use rhumb_wire::{RouteEndState, RouteFigures, RouteStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -104,9 +107,17 @@ impl RouteCell {
         }
     }
 
-    /// Whether its rate was tested.
+    /// Whether a test of its rate went well.
     pub(crate) fn is_tested(&self) -> bool {
-        lock(&self.figures).is_some_and(|f| f.tested.is_some())
+        let good = |t: rhumb_wire::TestedRate| t.arrived.kbps().saturating_mul(100) >= t.sent.kbps() * GOOD_PERCENT;
+        lock(&self.figures).and_then(|f| f.tested).is_some_and(good)
+    }
+
+    /// Another test of its rate.
+    pub(crate) fn tested(&self, tested: rhumb_wire::TestedRate) {
+        if let Some(figures) = lock(&self.figures).as_mut() {
+            figures.tested = Some(tested);
+        }
     }
 
     /// What was measured over this path.

@@ -75,7 +75,7 @@ pub(crate) async fn run_source(
                 cell.active();
             }
             leg.shared().is_live(path, true);
-            standby::wait(&mut hop, &cell, leg.shared(), &context.limits).await?;
+            standby::wait(&mut hop, &cell, leg.shared(), &tuning, &context.limits).await?;
             let over = leg.shared().turn_of_another(path);
             tokio::select! {
                 lost = carry_from(&context, &cell, &tuning, &leg, hop) => lost,
