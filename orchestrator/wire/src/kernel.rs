@@ -114,10 +114,10 @@ pub struct Pass {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Service {
     Any,
     Icmp,
-    Tcp(u16),
-    Udp(u16),
+    Tcp { port: u16 },
+    Udp { port: u16 },
 }

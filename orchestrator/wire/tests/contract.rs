@@ -40,7 +40,7 @@ fn kernel() -> KernelRoute {
         allow: Some(vec![Pass {
             from: "10.11.0.0/24".parse().unwrap(),
             to: "10.12.0.0/24".parse().unwrap(),
-            service: Service::Tcp(80),
+            service: Service::Tcp { port: 80 },
         }]),
         mtu: Some(1_380),
         dscp: 46,

@@ -103,8 +103,8 @@ fn allow(kernel: &KernelRoute) -> Allow {
         service: match pass.service {
             rhumb_wire::Service::Any => Service::Any,
             rhumb_wire::Service::Icmp => Service::Icmp,
-            rhumb_wire::Service::Tcp(port) => Service::Tcp(port),
-            rhumb_wire::Service::Udp(port) => Service::Udp(port),
+            rhumb_wire::Service::Tcp { port } => Service::Tcp(port),
+            rhumb_wire::Service::Udp { port } => Service::Udp(port),
         },
     };
     Allow::Only(passes.iter().map(pass).collect())
