@@ -168,9 +168,9 @@ impl Saga {
     }
 
     /// Which paths its legs have, what for and at which rate.
-    pub fn ways(&self) -> Vec<(u32, Bandwidth, Vec<(u32, PathRole)>)> {
-        let paths = |l: &LegState| l.paths.iter().map(|p| (p.path, p.role)).collect();
-        self.legs.iter().map(|l| (l.leg, l.rate, paths(l))).collect()
+    pub fn ways(&self) -> Vec<(u32, Bandwidth, u32, PathRole)> {
+        let paths = self.legs.iter().flat_map(|l| l.paths.iter().map(move |p| (l, p)));
+        paths.map(|(l, p)| (l.leg, l.rate, p.path, p.role)).collect()
     }
 
     /// What its points confirm counts from this desired state on.

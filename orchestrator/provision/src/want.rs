@@ -48,8 +48,8 @@ impl Saga {
             let apart = backup.filter(|_| leg.protected);
             return Some(self::want(leg, PathRole::Next, apart));
         }
-        let bare = leg.bare.as_ref().filter(|t| rested(t) && !leg.is_moving())?;
-        (since(&bare.since) >= SignedDuration::ZERO).then(|| self::want(leg, PathRole::Backup, Some(leg.carry())))
+        let bare = leg.bare.as_ref().filter(|t| rested(t) && !leg.is_moving());
+        bare.map(|_| self::want(leg, PathRole::Backup, Some(leg.carry())))
     }
 
     /// What a person should know of the routes: which flow is out of its promise and stays so, and why.

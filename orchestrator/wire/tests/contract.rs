@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
-use rhumb_model::{BandwidthMethod, Confidence};
+use rhumb_model::{Bandwidth, BandwidthMethod, Confidence};
 use rhumb_wire::{
     Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, Duty, FlowEndpoint,
     InputFile, KernelRoute, LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, Pass,
     PeerLink, ProbeTarget, Report, Role, Route, RouteEndState, RouteFigures, RoutePurpose, RouteStatus, Service,
-    SyncReply, TrainHeard, TrainOrder, Tunnel, TunnelNumbers,
+    SyncReply, TestedRate, TrainHeard, TrainOrder, Tunnel, TunnelNumbers,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -52,7 +52,7 @@ fn run_key() -> AssignmentKey {
 }
 
 fn leg_key() -> RouteKey {
-    RouteKey { order: order(), generation: 3, leg: 2, path: 0 }
+    RouteKey { order: order(), generation: 3, leg: 2, path: 1 }
 }
 
 fn desired() -> Desired {
@@ -123,7 +123,10 @@ fn report() -> Report {
         bytes: 9,
         bytes_back: 1,
         message: String::new(),
-        figures: Some(RouteFigures { rtt_us: 40_000, tested: None }),
+        figures: Some(RouteFigures {
+            rtt_us: 7,
+            tested: Some(TestedRate { sent: Bandwidth::from_mbps(2), arrived: Bandwidth::from_mbps(1) }),
+        }),
         carrying: true,
     };
     let link = LinkFigures {

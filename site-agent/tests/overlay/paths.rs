@@ -79,14 +79,14 @@ impl Diamond {
         self.a.apply(&sources);
     }
 
-    fn endpoint(&self, point: &Point, component: &str, role: Role) -> PathBuf {
+    fn endpoint(point: &Point, component: &str, role: Role) -> PathBuf {
         let endpoint = FlowEndpoint { flow: 0, legs: vec![LEG], role };
         point.overlay.ensure_endpoint(&assignment(component, 0), &endpoint).unwrap();
         point.overlay.flow_socket(order(), GENERATION, &ComponentName::new(component).unwrap(), 0, 0)
     }
 
     async fn connected(&self) -> (UnixStream, UnixStream) {
-        let (x, y) = (self.endpoint(&self.a, "x", Role::Source), self.endpoint(&self.b, "y", Role::Sink));
+        let (x, y) = (Self::endpoint(&self.a, "x", Role::Source), Self::endpoint(&self.b, "y", Role::Sink));
         (UnixStream::connect(x).await.unwrap(), UnixStream::connect(y).await.unwrap())
     }
 }

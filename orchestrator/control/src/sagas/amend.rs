@@ -32,8 +32,7 @@ impl<S: Store> Sagas<S> {
         let terms = self.terms(&record, saga, document)?;
         let in_place = self.take_terms(&record, document, &terms, None).await;
         match in_place {
-            Err(Refused::Link(link)) => self.move_to_terms(&record, document, terms, &link).await,
-            Err(Refused::Slow(why)) => self.move_to_terms(&record, document, terms, &why).await,
+            Err(Refused::Path(why)) => self.move_to_terms(&record, document, terms, &why).await,
             Err(Refused::Other(error)) => Err(error),
             Ok(record) => Ok(record),
         }
@@ -113,7 +112,10 @@ impl<S: Store> Sagas<S> {
         let moves = paths.into_iter().map(Event::Reroute).collect();
         match self.take_terms(record, document, &terms, Some(moves)).await {
             Ok(record) => Ok(record),
-            Err(Refused::Link(link) | Refused::Slow(link)) => Err(refused(0, &link)),
+            Err(Refused::Path(why)) => {
+                let first = terms.first().and_then(|of| saga.legs.iter().find(|l| l.leg == of.leg));
+                Err(refused(first.map_or(0, |l| l.flow), &why))
+            }
             Err(Refused::Other(error)) => Err(error),
         }
     }
@@ -135,7 +137,7 @@ impl<S: Store> Sagas<S> {
                 let Some((leg, bound)) = leg.zip(of.bound) else { continue };
                 let delay = routes::delay(&leg.carry().links, &latencies);
                 if let Some(delay) = delay.filter(|d| *d > bound) {
-                    return Err(Refused::Slow(format!("its path takes {delay}, {bound} asked")));
+                    return Err(Refused::Path(format!("its path takes {delay}, {bound} asked")));
                 }
             }
         }
@@ -174,7 +176,7 @@ impl<S: Store> Sagas<S> {
                 Ok(after)
             }
             Some(Outcome::Refused(Conflict::Link { link, free, needed })) => {
-                Err(Refused::Link(format!("link {link} has {free} free, {needed} needed")))
+                Err(Refused::Path(format!("link {link} has {free} free, {needed} needed")))
             }
             Some(Outcome::Refused(why)) => {
                 self.reload(record.id).await;
@@ -188,9 +190,10 @@ impl<S: Store> Sagas<S> {
 }
 
 /// Why terms cannot be had where the legs are.
+#[derive(Debug)]
 enum Refused {
-    Link(String),
-    Slow(String),
+    /// A link has no room, or the path takes too long.
+    Path(String),
     Other(DeskError),
 }
 

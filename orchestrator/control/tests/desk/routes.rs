@@ -3,7 +3,7 @@
 use crate::world::{World, tenant};
 use rhumb_control::DeskError;
 use rhumb_model::{Latency, LinkId, Order, OrderId, OrderState, Phase};
-use rhumb_provision::PathRole;
+use rhumb_provision::{PathRole, PathState};
 use rhumb_store::{OrderRecord, Store};
 use std::collections::BTreeMap;
 
@@ -160,7 +160,7 @@ async fn a_protected_flow_holds_both_paths_and_split_ones_their_parts() {
     assert_eq!(d.held().await.len(), 4);
     let order = d.world.store.order(d.id).await.unwrap().unwrap();
     let leg = &order.saga.as_ref().unwrap().legs[0];
-    assert!(leg.protected && leg.with_role(PathRole::Backup).is_some_and(|p| p.is_active()));
+    assert!(leg.protected && leg.with_role(PathRole::Backup).is_some_and(PathState::is_active));
     d.end().await;
     let d = Diamond::running(&document("250Mbps", "20ms", ", split: true")).await;
     let held = d.held().await;

@@ -364,17 +364,14 @@ impl Stepper {
         let number = leg.paths.iter().map(|p| p.path).max().map_or(0, |n| n + 1);
         let mut path = PathState::new(number, links, points, role);
         path.begun = Some(now);
-        let message = match role {
-            PathRole::Backup => {
-                path.since = Some(now);
-                leg.bare = None;
-                format!("flow {} gets a backup over {}", leg.flow, path.named())
-            }
-            _ => {
-                leg.moves.retain(|at| now.duration_since(*at) < HOUR);
-                leg.moves.push(now);
-                format!("flow {} is to move to {}", leg.flow, path.named())
-            }
+        let message = if role == PathRole::Backup {
+            path.since = Some(now);
+            leg.bare = None;
+            format!("flow {} gets a backup over {}", leg.flow, path.named())
+        } else {
+            leg.moves.retain(|at| now.duration_since(*at) < HOUR);
+            leg.moves.push(now);
+            format!("flow {} is to move to {}", leg.flow, path.named())
         };
         if let Some(trouble) = leg.trouble.as_mut() {
             trouble.stuck = None;

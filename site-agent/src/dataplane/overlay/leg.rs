@@ -171,8 +171,8 @@ impl Shared {
         self.session.lock().await
     }
 
-    /// Whether a path of `spec` belongs here: what is carried is the same.
-    pub(crate) fn takes(&self, own: &RouteSpec, spec: &RouteSpec) -> bool {
+    /// Whether paths of both belong to one leg: what is carried is the same.
+    pub(crate) fn takes(own: &RouteSpec, spec: &RouteSpec) -> bool {
         let (a, b) = (&own.key, &spec.key);
         let end = |s: &RouteSpec| s.previous().is_some();
         (a.order, a.generation, a.leg) == (b.order, b.generation, b.leg)

@@ -100,9 +100,10 @@ impl Table {
                     end.shared().put(&live.cell, &live.tuning.borrow());
                 }
             } else {
-                let known = routes.live.values().map(|l| (&l.cell, &l.end)).chain(fresh.iter().map(Setup::known));
-                let end = known.filter_map(|(cell, end)| end.as_ref().filter(|e| e.shared().takes(&cell.spec, &spec)));
-                let end = end.cloned().next();
+                let known =
+                    routes.live.values().map(|l| (&l.cell, l.end.as_ref())).chain(fresh.iter().map(Setup::known));
+                let mut ends = known.filter_map(|(cell, end)| end.filter(|_| Shared::takes(&cell.spec, &spec)));
+                let end = ends.next().cloned();
                 match Setup::new(context, spec, tuning, end) {
                     Ok(setup) => fresh.push(setup),
                     Err((key, why)) => drop(broken.insert(key, why)),
@@ -213,8 +214,8 @@ impl Setup {
         Ok(Self { cell, tuning: watch::Sender::new(tuning), end: Some(end) })
     }
 
-    fn known(&self) -> (&Arc<RouteCell>, &Option<EndOfLeg>) {
-        (&self.cell, &self.end)
+    fn known(&self) -> (&Arc<RouteCell>, Option<&EndOfLeg>) {
+        (&self.cell, self.end.as_ref())
     }
 
     fn start(self, context: &Arc<Context>, table: &Arc<Table>) -> Live {
