@@ -51,7 +51,7 @@ fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
 
 fn sources() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for folder in ["orchestrator", "site-agent", "netprobe", "tests"] {
+    for folder in ["deploy", "orchestrator", "site-agent", "netprobe", "tests"] {
         rust_files(&root().join(folder), &mut files);
     }
     files
@@ -143,6 +143,7 @@ fn dependencies_run_one_way() {
         ("netprobe", &["rhumb-probe-session", "rhumb-wire"]),
         ("site-agent/devices", &["rhumb-model"]),
         ("site-agent/hardware", &["rhumb-model", "rhumb-devices"]),
+        ("site-agent/kernel", &["rhumb-model"]),
         (
             "site-agent",
             &[
@@ -153,6 +154,7 @@ fn dependencies_run_one_way() {
                 "rhumb-devices",
                 "rhumb-hardware",
                 "rhumb-identity",
+                "rhumb-kernel",
             ],
         ),
     ]);

@@ -1,6 +1,7 @@
 //! The agent's configuration: one file, YAML or JSON; unknown keys are refused.
 
 use crate::{
+    dataplane::kernel::KernelSettings,
     error::AgentError,
     identity::{Credential, Held},
 };
@@ -44,6 +45,9 @@ pub struct AgentConfig {
     /// orders send.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub interfaces: BTreeMap<LinkId, String>,
+    /// How routes may be carried here, beside the relays in the agents.
+    #[serde(default)]
+    pub routes: Routes,
     #[serde(default)]
     pub sync: SyncConfig,
     #[serde(default)]
@@ -57,6 +61,15 @@ pub struct AgentConfig {
     /// The executable that supervises runs, called with `__supervise DIR`; default: this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Routes {
+    /// The Linux kernel, for agents with CAP_NET_ADMIN and CAP_NET_RAW. `listen.overlay` must then be open to the
+    /// addresses inside tunnels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelSettings>,
 }
 
 /// A secret that does not show itself.
@@ -275,6 +288,9 @@ impl AgentConfig {
                 return setting("devices.host.sample", &host.sample, "write at least 200ms");
             }
         }
+        if let Some(Err((setting, value, remedy))) = self.routes.kernel.as_ref().map(KernelSettings::check) {
+            return Err(AgentError::Setting { setting, value, remedy });
+        }
         if self.token.is_some() && self.token_file.is_some() {
             return setting("token", &"", "give either token or token_file");
         }
@@ -302,6 +318,7 @@ impl AgentConfig {
             devices: Some(Devices::Auto { host: HostSettings::default() }),
             datasets: Vec::new(),
             interfaces: BTreeMap::new(),
+            routes: Routes::default(),
             sync: SyncConfig::default(),
             limits: Limits::default(),
             on_shutdown: OnShutdown::default(),

@@ -2,6 +2,7 @@
 
 use crate::dataplane::overlay::OverlayError;
 use rhumb_devices::catalogue::CatalogueError;
+use rhumb_kernel::KernelError;
 use rhumb_model::DocumentError;
 use rhumb_probe::ProbeError;
 use std::{io, path::PathBuf};
@@ -28,6 +29,8 @@ pub enum AgentError {
     Reach { url: String, source: reqwest::Error },
     #[error("this agent has no identity: {reason}")]
     Identity { reason: String },
+    #[error("cannot carry routes in the kernel; check the agent's rights, or leave out routes.kernel")]
+    Kernel(#[from] KernelError),
     #[error("cannot make an HTTP client")]
     Client(#[source] reqwest::Error),
     #[error("cannot read the device catalogue {path}", path = path.display())]

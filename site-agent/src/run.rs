@@ -2,10 +2,13 @@
 
 use crate::{
     agent::{Agent, Envelope, Foundation, Outdated, Visible, runs},
-    carrier::{Carrier, shown},
+    carrier::{Carrier, Planes, shown},
     client::{Client, SyncError},
     config::{AgentConfig, Listen, OnShutdown, SyncConfig, duration},
-    dataplane::overlay::{self, Overlay, OverlayConfig},
+    dataplane::{
+        kernel::KernelRoutes,
+        overlay::{self, Overlay, OverlayConfig},
+    },
     device::{self, Seen},
     durable::{self, Keep},
     error::AgentError,
@@ -81,7 +84,8 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     let ports = Listen { reflector: reflector.address(), overlay: overlay.local_addr() };
     write_ports(&data_dir, ports)?;
     let runtime = ProcessRuntime::new(runs(&data_dir), config.supervisor.as_deref(), config.limits.log.bytes());
-    let carrier: Arc<dyn Carrier> = overlay.clone();
+    let kernel = config.routes.kernel.clone().map(KernelRoutes::start).transpose()?;
+    let carrier: Arc<dyn Carrier> = Arc::new(Planes::new(Arc::clone(&overlay), kernel));
     let trains = Trains::start(&data_dir, random.random())?;
     let passive = Passive::start(Arc::clone(&carrier), config.interfaces.clone());
     let foundation = Foundation {

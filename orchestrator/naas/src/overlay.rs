@@ -41,6 +41,7 @@ impl RouteProvider for Overlay {
                     hop_secret_base64: Some(ask.secrets.hop_base64.clone()),
                     duty: ask.duty,
                     silence_ms: leg.protected.then_some(PROTECTED_SILENCE_MS),
+                    kernel: None,
                 };
                 (point.clone(), route)
             })

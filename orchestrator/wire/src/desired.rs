@@ -1,5 +1,6 @@
 //! The desired state of one point: everything that should be there, and nothing else.
 
+use crate::kernel::KernelRoute;
 use crate::report::{AssignmentKey, RouteKey};
 use rhumb_model::{
     Bandwidth, LinkId, SliceProfile,
@@ -180,6 +181,9 @@ pub struct Route {
     /// A neighbour that is silent for so long is given up, and bytes take another path; `None`: as the agent sees fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silence_ms: Option<u64>,
+    /// How the kernel carries it; `None`: the agents' relays do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelRoute>,
 }
 
 /// What a path is there for.

@@ -12,6 +12,7 @@
 
 pub mod desired;
 pub mod inventory;
+pub mod kernel;
 pub mod report;
 
 pub use desired::{
@@ -19,6 +20,7 @@ pub use desired::{
     ProbeTarget, Role, Route, RoutePurpose,
 };
 pub use inventory::{DeviceFigures, Fares, Hearer, InventoryUpdate, NodeChanges, Teller, Telling};
+pub use kernel::{KernelOffer, KernelRoute, Pass, Service, Tunnel, TunnelNumbers};
 pub use report::{
     AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, PathChange,
     PortReport, Report, RouteEndState, RouteFigures, RouteStatus, SyncReply, TestedRate, TrainHeard, UnknownValue,

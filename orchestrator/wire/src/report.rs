@@ -1,6 +1,6 @@
 //! What an agent posts, and what it gets back.
 
-use crate::{desired::Desired, inventory::InventoryUpdate};
+use crate::{desired::Desired, inventory::InventoryUpdate, kernel::KernelOffer};
 use rhumb_model::{
     Bandwidth, BandwidthMethod, Confidence, LinkId, OrderId,
     name::{ComponentName, NodeName, PointName},
@@ -29,6 +29,9 @@ pub struct Report {
     pub probe_port: Option<u16>,
     #[serde(default)]
     pub overlay_port: Option<u16>,
+    /// How its kernel can carry routes; absent: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelOffer>,
     /// All of them. Absent: as `inventory` says, or unchanged since the last report of this boot that was answered.
     #[serde(default)]
     pub nodes: Option<Vec<NodeReport>>,

@@ -5,9 +5,10 @@
 use rhumb_model::{Bandwidth, BandwidthMethod, Confidence};
 use rhumb_wire::{
     Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, DeviceFigures,
-    DevicePart, Duty, Fares, FlowEndpoint, InputFile, InventoryUpdate, LinkFigures, LogChunk, NodeChanges, NodeReport,
-    OutputFile, PROTOCOL, PairFigures, PairTarget, PathChange, PeerLink, PortReport, ProbeTarget, Report, Role, Route,
-    RouteEndState, RouteFigures, RoutePurpose, RouteStatus, SyncReply, TestedRate, TrainHeard, WindowFigures,
+    DevicePart, Duty, Fares, FlowEndpoint, InputFile, InventoryUpdate, KernelRoute, LinkFigures, LogChunk, NodeChanges,
+    NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, Pass, PathChange, PeerLink, PortReport, ProbeTarget,
+    Report, Role, Route, RouteEndState, RouteFigures, RoutePurpose, RouteStatus, Service, SyncReply, TestedRate,
+    TrainHeard, Tunnel, TunnelNumbers, WindowFigures,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -17,6 +18,34 @@ use uuid::Uuid;
 
 fn order() -> rhumb_model::OrderId {
     rhumb_model::OrderId(Uuid::from_u128(7))
+}
+
+fn kernel() -> KernelRoute {
+    let tunnel = Tunnel {
+        number: 1_001,
+        local: "fd00:a::3e9".parse().unwrap(),
+        remote: "fd00:b::3e9".parse().unwrap(),
+        own: "10.200.0.0".parse().unwrap(),
+        peer: "10.200.0.1".parse().unwrap(),
+        segments: vec!["fd00:e::e".parse().unwrap()],
+    };
+    KernelRoute {
+        previous: None,
+        source: tunnel.own,
+        sink: tunnel.peer,
+        next: Some(tunnel),
+        peer: Some("b".parse().unwrap()),
+        overlay_port: 4_000,
+        source_networks: vec!["10.11.0.0/24".parse().unwrap()],
+        sink_networks: vec!["10.12.0.0/24".parse().unwrap()],
+        allow: Some(vec![Pass {
+            from: "10.11.0.0/24".parse().unwrap(),
+            to: "10.12.0.0/24".parse().unwrap(),
+            service: Service::Tcp { port: 80 },
+        }]),
+        mtu: Some(1_380),
+        dscp: 46,
+    }
 }
 
 fn run_key() -> AssignmentKey {
@@ -58,6 +87,7 @@ fn desired() -> Desired {
         hop_secret_base64: None,
         duty: Duty::Standby,
         silence_ms: Some(800),
+        kernel: Some(kernel()),
     };
     Desired {
         epoch: 2,
@@ -161,6 +191,7 @@ fn report() -> Report {
         wait_ms: 5_000,
         probe_port: Some(862),
         overlay_port: None,
+        kernel: None,
         nodes: Some(vec![node.clone()]),
         inventory: InventoryUpdate {
             revision: 3,
@@ -241,6 +272,18 @@ fn fields_that_came_later_may_be_absent() {
     }
     let read: Report = serde_json::from_value(value).unwrap();
     assert_eq!((read.nodes, read.logs.len(), read.datasets.len(), read.unmanaged), (None, 0, 0, 0));
+}
+
+#[test]
+fn addresses_inside_tunnels_never_meet_and_end_with_their_block() {
+    let numbers = TunnelNumbers { from: 5_001, to: 5_016, inside: "10.200.0.0/27".parse().unwrap() };
+    let pairs: Vec<_> = (5_000..=5_017).filter_map(|number| numbers.inside(number)).collect();
+    assert_eq!(pairs.len(), 16);
+    let all: std::collections::BTreeSet<_> = pairs.iter().flat_map(|(low, high)| [*low, *high]).collect();
+    assert_eq!(all.len(), 32);
+    assert_eq!(pairs[15].1.to_string(), "10.200.0.31");
+    let narrow = TunnelNumbers { inside: "10.200.0.0/28".parse().unwrap(), ..numbers };
+    assert_eq!((5_001..=5_016).filter_map(|number| narrow.inside(number)).count(), 8);
 }
 
 /// The words on the wire: they outlive the names in the code.

@@ -76,6 +76,7 @@ impl<R: Runtime> Agent<R> {
             wait_ms,
             probe_port: Some(probe_port),
             overlay_port: Some(overlay_port),
+            kernel: self.base.carrier.kernel(),
             nodes: told.nodes.clone(),
             inventory: told.update.clone(),
             assignments: self.statuses(),

@@ -28,6 +28,9 @@ struct Arguments {
     /// End when standard input does.
     #[arg(long)]
     supervised: bool,
+    /// Remove everything of orders' routes from this host's kernel and end; for a host that is taken out of service.
+    #[arg(long)]
+    remove_routes: bool,
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,9 @@ fn main() -> ExitCode {
 fn start(arguments: &Arguments) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("RHUMB_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    if arguments.remove_routes {
+        return remove_routes();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let joining = arguments.join.as_deref().zip(arguments.token.as_deref());
     let config = runtime.block_on(settle(arguments.config.as_deref(), joining, &arguments.data))?;
@@ -60,5 +66,13 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
         };
         run(config, shutdown).await
     })?;
+    Ok(())
+}
+
+fn remove_routes() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let applied = runtime.block_on(async { rhumb_kernel::Kernel::open(None)?.clear().await })?;
+    anyhow::ensure!(applied.stuck.is_empty(), "cannot remove all of it: {}", applied.stuck.join("; "));
+    println!("removed {} objects", applied.changes);
     Ok(())
 }

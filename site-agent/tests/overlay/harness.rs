@@ -202,6 +202,7 @@ impl Chain {
             hop_secret_base64: Some(STANDARD.encode([u8::try_from(leg).unwrap(); 32])),
             duty: Duty::Carry,
             silence_ms: None,
+            kernel: None,
         }
     }
 

@@ -63,6 +63,7 @@ impl Diamond {
             hop_secret_base64: Some(STANDARD.encode([3; 32])),
             duty,
             silence_ms,
+            kernel: None,
         };
         let at = |duty: (usize, Duty)| &self.relays[duty.0];
         let sources: Vec<_> =

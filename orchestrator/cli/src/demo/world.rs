@@ -106,6 +106,7 @@ impl World {
             devices: site.map(|s| Devices::File { kinds: self.file.devices.clone(), nodes: s.nodes.clone() }),
             datasets: site.map(here).unwrap_or_default(),
             interfaces: BTreeMap::new(),
+            routes: rhumb_agent::config::Routes::default(),
             // after a restart of the orchestrator, a second is long here
             sync: SyncConfig { backoff_max: Span::from_micros(1_000_000), ..SyncConfig::default() },
             limits: AgentLimits::default(),

@@ -113,6 +113,7 @@ impl FakeAgent {
             wait_ms: 0,
             probe_port: None,
             overlay_port: None,
+            kernel: None,
             nodes,
             inventory: rhumb_wire::InventoryUpdate::default(),
             assignments: self.assignments(),

@@ -106,6 +106,7 @@ impl Agent {
             wait_ms: 0,
             probe_port: Some(862),
             overlay_port: None,
+            kernel: None,
             nodes: None,
             inventory: rhumb_wire::InventoryUpdate::default(),
             assignments: Vec::new(),

@@ -420,6 +420,7 @@ impl RouteProvider for Line {
                 hop_secret_base64: None,
                 duty: ask.duty,
                 silence_ms: None,
+                kernel: None,
             };
             (point.clone(), route)
         };

@@ -186,6 +186,7 @@ mod tests {
             hop_secret_base64: None,
             duty: Duty::Carry,
             silence_ms: None,
+            kernel: None,
         }
     }
 
