@@ -113,14 +113,14 @@ fn slice(number: u32, profile: &str, uuid: &str) -> DeviceSlice {
     DeviceSlice { number, profile, memory: profile.memory(), uuid: Some(uuid.into()) }
 }
 
-fn cut(slices: Vec<DeviceSlice>) -> Option<Mig> {
-    Some(Mig { mode: MigMode::On, slices, open: BTreeMap::new() })
+fn cut(slices: Vec<DeviceSlice>) -> Mig {
+    Mig { mode: MigMode::On, slices, open: BTreeMap::new() }
 }
 
 /// Two devices, the second in slices.
 fn half_cut() -> NodeReport {
     let mut node = node("n1", 2);
-    node.devices[1].mig = cut(vec![slice(0, "3g.40gb", "MIG-a"), slice(1, "2g.20gb", "MIG-b")]);
+    node.devices[1].mig = Some(cut(vec![slice(0, "3g.40gb", "MIG-a"), slice(1, "2g.20gb", "MIG-b")]));
     node
 }
 
@@ -163,7 +163,7 @@ fn a_card_that_is_cut_anew_under_a_lease_gives_nothing_until_that_ends() {
     assert_eq!(leases.judge(&[half_cut()]), [half_cut()], "nothing is said of a card that is as it was");
     let mut anew = half_cut();
     // the same number and profile, and another slice
-    anew.devices[1].mig = cut(vec![slice(0, "3g.40gb", "MIG-c"), slice(1, "3g.40gb", "MIG-d")]);
+    anew.devices[1].mig = Some(cut(vec![slice(0, "3g.40gb", "MIG-c"), slice(1, "3g.40gb", "MIG-d")]));
     assert_eq!(leases.renew(&[anew.clone()]), [(key(1, 1, 0), Piece::Slice { device: 1, slice: 0 })]);
     let told = leases.judge(&[anew.clone()]);
     assert_eq!(told[0].devices.iter().map(|d| d.health).collect::<Vec<_>>(), [Health::Ok, Health::Degraded]);

@@ -887,6 +887,13 @@ export interface components {
                 tier: string;
                 /** Format: int32 */
                 unmanaged: number;
+                /** Format: int32 */
+                utilisation_known: number;
+                /**
+                 * Format: int32
+                 * @description Mean use of the devices of which it is known, and of how many that is; null: of none.
+                 */
+                utilisation_pct?: number | null;
             }[];
             /** @description Give it as `cursor` for the next page. */
             next?: string | null;
