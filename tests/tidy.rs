@@ -51,7 +51,7 @@ fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
 
 fn sources() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for folder in ["orchestrator", "site-agent", "netprobe", "tests"] {
+    for folder in ["deploy", "orchestrator", "site-agent", "netprobe", "tests"] {
         rust_files(&root().join(folder), &mut files);
     }
     files
@@ -115,10 +115,12 @@ fn dependencies_run_one_way() {
                 "rhumb-wire",
                 "rhumb-federation",
                 "rhumb-mesh",
+                "rhumb-probe-session",
                 "rhumb-placement",
                 "rhumb-provision",
                 "rhumb-store",
                 "rhumb-naas",
+                "rhumb-identity",
             ],
         ),
         (
@@ -131,15 +133,18 @@ fn dependencies_run_one_way() {
                 "rhumb-provision",
                 "rhumb-store",
                 "rhumb-control",
+                "rhumb-identity",
             ],
         ),
-        ("netprobe/session", &[]),
+        ("orchestrator/identity", &["rhumb-model"]),
+        ("netprobe/session", &["rhumb-model"]),
         ("netprobe/mesh", &["rhumb-model"]),
         ("netprobe/emulator", &[]),
         ("netprobe", &["rhumb-probe-session", "rhumb-wire"]),
         ("site-agent/devices", &["rhumb-model"]),
         ("site-agent/hardware", &["rhumb-model", "rhumb-devices"]),
         ("site-agent/runtimes", &["rhumb-model", "rhumb-wire"]),
+        ("site-agent/kernel", &["rhumb-model"]),
         (
             "site-agent",
             &[
@@ -150,6 +155,8 @@ fn dependencies_run_one_way() {
                 "rhumb-devices",
                 "rhumb-hardware",
                 "rhumb-runtimes",
+                "rhumb-identity",
+                "rhumb-kernel",
             ],
         ),
     ]);

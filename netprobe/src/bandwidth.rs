@@ -8,8 +8,8 @@ use nix::errno::Errno;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rhumb_probe_session::{
-    Arrival, BandwidthMethod, BandwidthRun, Confidence, Ended, Mode, Next, RunConfig, TRAIN_HEADER_BYTES, TrainHeader,
-    TrainKind, arrivals,
+    Arrival, AvailableConfig, AvailableNext, AvailableRun, BandwidthMethod, BandwidthRun, Confidence, Ended, Found,
+    Mode, Next, RunConfig, TRAIN_HEADER_BYTES, TrainHeader, TrainKind, arrivals,
 };
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -33,8 +33,6 @@ const SEND_BUFFER_BYTES: usize = 4 << 20;
 /// What to measure and how.
 #[derive(Debug, Clone)]
 pub struct BandwidthConfig {
-    /// The reflector, HOST:PORT.
-    pub target: String,
     /// Whether packets carry a tag.
     pub mode: Mode,
     /// How.
@@ -50,8 +48,10 @@ pub struct BandwidthConfig {
 /// How bandwidth is measured by sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActiveMethod {
-    /// Packet trains.
+    /// Packet trains: what the link carries.
     Trains,
+    /// Packet trains, and then streams with what is left of the budget: what of it is free.
+    Available,
     /// A TCP connection for at most two seconds.
     Tcp,
 }
@@ -61,6 +61,9 @@ pub enum ActiveMethod {
 pub struct BandwidthSummary {
     /// What the way there carries, in kbit/s of IP packets; `None`: nothing was found out.
     pub rate_kbps: Option<u64>,
+    /// What of that others leave free; `None`: not looked for, or not found out.
+    #[serde(default)]
+    pub available_kbps: Option<u64>,
     /// How it was measured.
     pub method: BandwidthMethod,
     /// How far to trust it.
@@ -69,7 +72,7 @@ pub struct BandwidthSummary {
     pub burst_bytes: Option<u64>,
     /// Why the run ended.
     pub ended: Ended,
-    /// Trains sent.
+    /// Trains and streams sent.
     pub trains: u32,
     /// Packets sent in them.
     pub packets: u32,
@@ -81,10 +84,9 @@ pub struct BandwidthSummary {
     pub took_ms: u64,
 }
 
-/// Measures once. Sends no more than the budget; stops when packets are lost.
-pub async fn bandwidth(config: BandwidthConfig) -> Result<BandwidthSummary, ProbeError> {
-    let target = resolve(&config.target).await?;
-    measure(target, config).await
+/// Measures once toward the reflector at HOST:PORT. Sends no more than the budget; stops when packets are lost.
+pub async fn bandwidth(target: &str, config: BandwidthConfig) -> Result<BandwidthSummary, ProbeError> {
+    measure(resolve(target).await?, config).await
 }
 
 /// As `bandwidth`, of a reflector whose address is known.
@@ -92,7 +94,7 @@ pub async fn measure(target: SocketAddr, config: BandwidthConfig) -> Result<Band
     let failed = |source| ProbeError::Measure { target, source };
     match config.method {
         ActiveMethod::Tcp => run_tcp(target, &config.mode, config.budget_bytes).await.map_err(failed),
-        ActiveMethod::Trains => {
+        ActiveMethod::Trains | ActiveMethod::Available => {
             let run = tokio::task::spawn_blocking(move || Run::new(target, &config).and_then(Run::finish));
             run.await.unwrap_or_else(|panic| Err(io::Error::other(panic))).map_err(failed)
         }
@@ -105,7 +107,10 @@ struct Run {
     run: u32,
     label: u32,
     packet_bytes: u64,
-    session: BandwidthRun,
+    budget_bytes: u64,
+    method: ActiveMethod,
+    /// Trains and streams sent: each has a number of its own.
+    sent: u32,
     begun: Instant,
 }
 
@@ -121,37 +126,88 @@ impl Run {
         socket.connect(&target.into())?;
         socket.set_read_timeout(Some(ANSWER))?;
         let packet_bytes = PAYLOAD_BYTES + config.overhead_bytes.unwrap_or(overhead);
-        let session =
-            BandwidthRun::new(RunConfig { packet_bytes, burst_bytes: 128_000, budget_bytes: config.budget_bytes });
-        let (mode, run) = (config.mode.clone(), StdRng::from_os_rng().random());
-        Ok(Self { socket: socket.into(), mode, run, label: config.label, packet_bytes, session, begun: Instant::now() })
+        Ok(Self {
+            socket: socket.into(),
+            mode: config.mode.clone(),
+            run: StdRng::from_os_rng().random(),
+            label: config.label,
+            packet_bytes,
+            budget_bytes: config.budget_bytes,
+            method: config.method,
+            sent: 0,
+            begun: Instant::now(),
+        })
     }
 
     fn finish(mut self) -> io::Result<BandwidthSummary> {
+        let found = self.capacity()?;
+        let mut summary = BandwidthSummary {
+            rate_kbps: found.rate_kbps,
+            available_kbps: None,
+            method: BandwidthMethod::Trains,
+            confidence: found.confidence,
+            burst_bytes: found.burst_bytes,
+            ended: found.ended,
+            trains: found.trains,
+            packets: found.packets,
+            lost: found.lost,
+            sent_bytes: found.sent_bytes,
+            took_ms: 0,
+        };
+        // where trains were lost there is nothing free to look for
+        let whole = found.rate_kbps.filter(|_| self.method == ActiveMethod::Available && found.ended != Ended::Loss);
+        if let Some(top_kbps) = whole {
+            self.free(top_kbps, &mut summary)?;
+        }
+        summary.took_ms = self.begun.elapsed().as_millis() as u64;
+        Ok(summary)
+    }
+
+    /// What the link carries.
+    fn capacity(&mut self) -> io::Result<Found> {
+        let (packet_bytes, budget_bytes) = (self.packet_bytes, self.budget_bytes);
+        let mut run = BandwidthRun::new(RunConfig { packet_bytes, burst_bytes: 128_000, budget_bytes });
         loop {
-            match self.session.step() {
-                Next::Train { train, packets, pace_kbps } => {
-                    self.send(train, packets, pace_kbps)?;
-                    let arrived = self.collect(train)?;
-                    self.session.arrived(packets, &arrived);
-                    std::thread::sleep(REST);
+            match run.step() {
+                Next::Train { packets, pace_kbps, .. } => {
+                    let (_, arrived) = self.train(packets, pace_kbps)?;
+                    run.arrived(packets, &arrived);
                 }
-                Next::Done(found) => {
-                    return Ok(BandwidthSummary {
-                        rate_kbps: found.rate_kbps,
-                        method: BandwidthMethod::Trains,
-                        confidence: found.confidence,
-                        burst_bytes: found.burst_bytes,
-                        ended: found.ended,
-                        trains: found.trains,
-                        packets: found.packets,
-                        lost: found.lost,
-                        sent_bytes: found.sent_bytes,
-                        took_ms: self.begun.elapsed().as_millis() as u64,
-                    });
+                Next::Done(found) => return Ok(found),
+            }
+        }
+    }
+
+    /// What of it is free.
+    fn free(&mut self, top_kbps: u64, summary: &mut BandwidthSummary) -> io::Result<()> {
+        let budget_bytes = self.budget_bytes.saturating_sub(summary.sent_bytes);
+        let mut run = AvailableRun::new(AvailableConfig { packet_bytes: self.packet_bytes, top_kbps, budget_bytes });
+        loop {
+            match run.step() {
+                AvailableNext::Stream { packets, pace_kbps, .. } => {
+                    let (sent, arrived) = self.train(packets, Some(pace_kbps))?;
+                    run.arrived(&sent, &arrived);
+                }
+                AvailableNext::Done(found) => {
+                    summary.available_kbps = found.rate_kbps();
+                    summary.trains += found.streams;
+                    summary.packets += found.packets;
+                    summary.lost += found.lost;
+                    summary.sent_bytes += found.sent_bytes;
+                    return Ok(());
                 }
             }
         }
+    }
+
+    /// One train, when its packets went, and what came of it.
+    fn train(&mut self, packets: u32, pace_kbps: Option<u64>) -> io::Result<(Vec<u64>, Vec<Arrival>)> {
+        let train = self.sent;
+        self.sent += 1;
+        let sent = self.send(train, packets, pace_kbps)?;
+        let arrived = self.collect(train)?;
+        std::thread::sleep(REST);
+        Ok((sent, arrived))
     }
 
     fn header(&self, kind: TrainKind, train: u32, index: u32, count: u32) -> TrainHeader {
@@ -159,18 +215,19 @@ impl Run {
     }
 
     /// All packets are made before the first is sent: what making them takes must not stretch the train.
-    fn send(&self, train: u32, packets: u32, pace_kbps: Option<u64>) -> io::Result<()> {
+    fn send(&self, train: u32, packets: u32, pace_kbps: Option<u64>) -> io::Result<Vec<u64>> {
         let data =
             |index| self.header(TrainKind::Data, train, index, packets).encode(PAYLOAD_BYTES as usize, &self.mode);
         let made: Vec<_> = (0..packets).map(data).collect();
         // octets x 8,000,000 / (kbit/s) = ns
         let gap_ns = pace_kbps.map_or(0, |pace| self.packet_bytes * 8_000_000 / pace.max(1));
-        let start = Instant::now();
+        let (start, mut times) = (Instant::now(), Vec::with_capacity(made.len()));
         for (index, packet) in made.iter().enumerate() {
             let due = Duration::from_nanos(gap_ns * index as u64);
             while start.elapsed() < due {
                 std::hint::spin_loop();
             }
+            times.push(start.elapsed().as_nanos() as u64);
             match self.socket.send(packet) {
                 // a closed port's refusal of an earlier packet, or a full queue of the host: lost as by the network
                 Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {}
@@ -178,7 +235,7 @@ impl Run {
                 sent => sent.map(drop)?,
             }
         }
-        Ok(())
+        Ok(times)
     }
 
     /// The arrivals, piece by piece; what is there when nobody answers any more.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rhumb_probe_session::{BandwidthEstimate, CounterReading, residual};
+use rhumb_probe_session::{CounterReading, Residual, residual};
 
 use crate::ProbeError;
 
@@ -23,20 +23,20 @@ pub struct CounterConfig {
 
 /// What the link behind the interface has left: its committed rate less the 95th percentile of what passed. `None` where the
 /// readings were too few, or the interface was made anew meanwhile.
-pub async fn counters(config: &CounterConfig) -> Result<Option<BandwidthEstimate>, ProbeError> {
+pub async fn counters(config: &CounterConfig) -> Result<Option<Residual>, ProbeError> {
     let start = Instant::now();
     let mut timer = tokio::time::interval(config.every);
     let mut readings = Vec::new();
     for _ in 0..config.readings {
         timer.tick().await;
-        let bytes = sent_bytes(&config.interface).await?;
+        let bytes = interface_bytes(&config.interface).await?;
         readings.push(CounterReading { at_us: start.elapsed().as_micros() as u64, bytes });
     }
     Ok(residual(config.committed_kbps, &readings))
 }
 
 /// Octets that an interface has sent since it was made.
-pub async fn sent_bytes(interface: &str) -> Result<u64, ProbeError> {
+pub async fn interface_bytes(interface: &str) -> Result<u64, ProbeError> {
     let path = PathBuf::from("/sys/class/net").join(interface).join("statistics/tx_bytes");
     let failed = |source| ProbeError::Counter { interface: interface.to_owned(), path: path.clone(), source };
     // a name with a slash in it would lead elsewhere

@@ -57,6 +57,7 @@ pub(crate) async fn run_tcp(target: SocketAddr, mode: &Mode, budget_bytes: u64) 
     let rate_kbps = (bytes.min(sent) > 0).then(|| bytes.min(sent).saturating_mul(8_000).checked_div(us)).flatten();
     Ok(BandwidthSummary {
         rate_kbps,
+        available_kbps: None,
         method: BandwidthMethod::Tcp,
         confidence: if rate_kbps.is_some() { Confidence::Medium } else { Confidence::Low },
         burst_bytes: None,

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rhumb_probe_session::{Now, NtpTime};
+use rhumb_probe_session::{ErrorEstimate, Now, NtpTime};
+use rtime_clock::adjtime::{Timex, adjtimex};
 
 /// Both clocks are read within this time of each other, or once more.
 const TOGETHER: Duration = Duration::from_micros(10);
@@ -72,6 +73,49 @@ fn place(monotonic_ns: u64, unix_ns: u128, kernel_unix_ns: u128) -> Now {
     }
 }
 
+/// How often the kernel is asked how good its clock is.
+const LOOK_NS: u64 = 16_000_000_000;
+/// Status of `adjtimex(2)`: nobody keeps the clock in step.
+const STA_UNSYNC: i32 = 0x40;
+
+/// Looks at the clock's synchronisation now and then.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    next_ns: u64,
+}
+
+impl Watch {
+    /// What the kernel says, if it is time to ask it.
+    pub(crate) fn look(&mut self, now_ns: u64) -> Option<ErrorEstimate> {
+        (now_ns >= self.next_ns).then(|| {
+            self.next_ns = now_ns + LOOK_NS;
+            synchronisation()
+        })
+    }
+}
+
+/// How far the kernel says that its clock is from UTC at most. One that is not kept in step, or cannot be asked about, is
+/// unsynchronised.
+pub(crate) fn synchronisation() -> ErrorEstimate {
+    // no mode bit is set: nothing is changed
+    let mut state = Timex::new();
+    match adjtimex(&mut state) {
+        Ok(_) => estimate(state.0.status, state.0.maxerror),
+        Err(error) => {
+            tracing::debug!(%error, "the kernel does not tell how good its clock is");
+            ErrorEstimate::UNSYNCHRONISED
+        }
+    }
+}
+
+/// `most_us` is in microseconds, whatever the unit of the kernel's other figures.
+fn estimate(status: i32, most_us: i64) -> ErrorEstimate {
+    match u64::try_from(most_us) {
+        Ok(us) if status & STA_UNSYNC == 0 => ErrorEstimate::synchronised_within(us.saturating_mul(1_000)),
+        _ => ErrorEstimate::UNSYNCHRONISED,
+    }
+}
+
 /// Time of day.
 pub(crate) fn wall() -> NtpTime {
     NtpTime::from_unix_ns(unix_ns())
@@ -108,6 +152,21 @@ mod tests {
             let now = place(monotonic_ns, unix_ns, set_meanwhile);
             assert_eq!((now.monotonic_ns, now.wall), (monotonic_ns, NtpTime::from_unix_ns(unix_ns)));
         }
+    }
+
+    #[test]
+    fn the_kernels_word_is_taken_for_the_clock() {
+        let kept = estimate(0x2001, 1_500);
+        assert!(kept.is_synchronised() && kept.error_ns().is_some_and(|ns| (1_500_000..1_520_000).contains(&ns)));
+        for (status, most_us) in [(STA_UNSYNC, 1_500), (0x2041, 16_000_000), (0, -1)] {
+            assert_eq!(estimate(status, most_us), ErrorEstimate::UNSYNCHRONISED);
+        }
+        // of this machine, as the kernel told another call
+        let mut state = Timex::new();
+        let told = adjtimex(&mut state).is_ok() && state.0.status & STA_UNSYNC == 0;
+        assert_eq!(synchronisation().is_synchronised(), told);
+        let mut watch = Watch::default();
+        assert!(watch.look(5).is_some() && watch.look(6).is_none() && watch.look(6 + LOOK_NS).is_some());
     }
 
     #[test]

@@ -9,9 +9,9 @@ use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use rhumb_probe_session::Received;
+use rhumb_probe_session::{ErrorEstimate, Received};
 
-use crate::clock::wake_on_time;
+use crate::clock::{Watch, wake_on_time};
 use crate::prober::{Entry, Shared};
 use crate::socket::{Mailbox, connect, transmit};
 
@@ -36,6 +36,8 @@ pub(crate) struct Engine {
     random: StdRng,
     lanes: BTreeMap<usize, Lane>,
     next_token: usize,
+    /// How good the own clock is, unless that is given.
+    watch: Option<Watch>,
 }
 
 /// One target as the thread sees it.
@@ -50,8 +52,9 @@ struct Lane {
 }
 
 impl Engine {
-    pub(crate) fn new(shared: Arc<Shared>, poll: Poll, seed: u64) -> Self {
-        Self { shared, poll, random: StdRng::seed_from_u64(seed), lanes: BTreeMap::new(), next_token: 0 }
+    pub(crate) fn new(shared: Arc<Shared>, poll: Poll, seed: u64, clock: Option<ErrorEstimate>) -> Self {
+        let watch = clock.is_none().then(Watch::default);
+        Self { shared, poll, random: StdRng::seed_from_u64(seed), lanes: BTreeMap::new(), next_token: 0, watch }
     }
 
     pub(crate) fn run(&mut self) {
@@ -80,7 +83,15 @@ impl Engine {
             if woken && !self.follow_roster() {
                 return;
             }
+            self.watch_clock();
             self.send_due();
+        }
+    }
+
+    fn watch_clock(&mut self) {
+        let now_ns = self.shared.clock.monotonic_ns();
+        if let Some(error) = self.watch.as_mut().and_then(|watch| watch.look(now_ns)) {
+            self.lanes.values().for_each(|lane| lane.entry.lock().sender.set_error(error));
         }
     }
 

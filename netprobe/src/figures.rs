@@ -1,6 +1,6 @@
 //! What a prober says of one link.
 
-use rhumb_probe_session::{FarClock, Figures, PathSeen, Record, Trend};
+use rhumb_probe_session::{Change, FarClock, Figures, PathSeen, Record, Trend};
 use serde::{Deserialize, Serialize};
 
 /// One link's window. What was not measured is `None`.
@@ -68,12 +68,9 @@ pub struct LinkFigures {
     /// Marks of the path.
     #[serde(default)]
     pub path: PathSeen,
-    /// Least round trip over the recorded windows, moved only when they insist: what decisions should rest on.
+    /// Least round trip that the path is known by, over the recorded windows.
     #[serde(default)]
-    pub steady_min_us: Option<u64>,
-    /// The same of the 95th percentile.
-    #[serde(default)]
-    pub steady_p95_us: Option<u64>,
+    pub floor_us: Option<u64>,
     /// Whether the last three recorded windows measured nothing: the figures are old, not zero and not endless.
     #[serde(default)]
     pub stale: bool,
@@ -92,8 +89,12 @@ pub struct LinkWindow {
     pub link: String,
     /// When it began, in milliseconds since 1970.
     pub start_unix_ms: u64,
+    /// How long ago it ended, by the clock that only runs forward.
+    pub ended_ms_ago: u64,
     /// What was measured.
     pub record: Record,
+    /// What it shows of the path, beside the windows before it.
+    pub change: Change,
 }
 
 impl LinkFigures {
@@ -127,8 +128,7 @@ impl LinkFigures {
             pdv_backward_us: figures.variation_backward.map(|variation| us(variation.p95_ns)),
             far_clock: figures.far_clock,
             path: figures.path,
-            steady_min_us: trend.min_ns().map(us_measured),
-            steady_p95_us: trend.p95_ns().map(us_measured),
+            floor_us: trend.floor_ns().map(us_measured),
             stale: trend.is_stale(),
             min_moved_us: change.min_moved.map(|(from_ns, to_ns)| (us_measured(from_ns), us_measured(to_ns))),
             path_changed: change.path_changed,

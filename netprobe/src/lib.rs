@@ -24,7 +24,7 @@ mod summary;
 mod trains;
 
 pub use bandwidth::{ActiveMethod, BandwidthConfig, BandwidthSummary, bandwidth, measure};
-pub use bandwidth_counters::{CounterConfig, counters};
+pub use bandwidth_counters::{CounterConfig, counters, interface_bytes};
 pub use bandwidth_ledger::BandwidthLedger;
 pub use error::ProbeError;
 pub use figures::{LinkFigures, LinkWindow};
@@ -32,8 +32,9 @@ pub use key::{key_from_env, read_key};
 pub use prober::{Prober, ProberConfig, Target};
 pub use reflect::{Reflector, reflect, reflect_with};
 pub use rhumb_probe_session::{
-    BandwidthMethod, ClockSource, Confidence, Counting, DirectCounts, Ended, ErrorEstimate, Extensions, FarClock,
-    FarCount, IpNet, Key, KeyError, Mode, PathSeen, Record, ReflectorConfig, ReflectorCounts, Spread, TrainCount,
+    BandwidthMethod, Change, ClockSource, Confidence, CounterReading, Counting, DirectCounts, Ended, ErrorEstimate,
+    Extensions, FarClock, FarCount, IpNet, Key, KeyError, Mode, PathSeen, Record, ReflectorConfig, ReflectorCounts,
+    Residual, Spread, TrainCount, residual,
 };
 pub use send::{SendConfig, send, send_watched};
 pub use summary::{SendSummary, WaySummary};

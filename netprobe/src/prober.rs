@@ -7,9 +7,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::{Poll, Waker};
-use rhumb_probe_session::{Extensions, Key, Mode, Record, Sender, SenderConfig, Trend, WindowView};
+use rhumb_probe_session::{
+    Change, ErrorEstimate, Extensions, Key, Mode, Record, Sender, SenderConfig, Trend, WindowView,
+};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, synchronisation};
 use crate::engine::{Engine, WAKE};
 use crate::{LinkFigures, LinkWindow, ProbeError};
 
@@ -57,6 +59,8 @@ pub struct ProberConfig {
     pub record: Duration,
     /// Whether probes carry the extension by which a reflector of this program tells its counters; 20 octets each.
     pub counters: bool,
+    /// Quality of the own clock; `None`: the kernel is asked.
+    pub clock: Option<ErrorEstimate>,
 }
 
 impl Default for ProberConfig {
@@ -67,6 +71,7 @@ impl Default for ProberConfig {
             mode: Mode::Open,
             record: Duration::from_mins(1),
             counters: false,
+            clock: None,
         }
     }
 }
@@ -108,18 +113,18 @@ pub(crate) struct Entry {
 pub(crate) struct Session {
     pub(crate) sender: Sender,
     trend: Trend,
-    records: VecDeque<Record>,
+    records: VecDeque<(Record, Change)>,
 }
 
 impl Session {
     /// Records the windows that are complete.
     pub(crate) fn record(&mut self, now_ns: u64) {
         while let Some(record) = self.sender.take_record(now_ns) {
-            self.trend.observe(WindowView::from(&record));
+            let change = self.trend.observe(WindowView::from(&record));
             if self.records.len() >= MOST_RECORDS {
                 self.records.pop_front();
             }
-            self.records.push_back(record);
+            self.records.push_back((record, change));
         }
     }
 }
@@ -131,7 +136,7 @@ impl Prober {
         let poll = Poll::new().map_err(started)?;
         let wake = Waker::new(poll.registry(), WAKE).map_err(started)?;
         let shared = Arc::new(Shared { clock: Clock::new(), roster: Mutex::new(Roster::default()) });
-        let mut engine = Engine::new(Arc::clone(&shared), poll, config.seed);
+        let mut engine = Engine::new(Arc::clone(&shared), poll, config.seed, config.clock);
         let thread =
             std::thread::Builder::new().name("probe-send".into()).spawn(move || engine.run()).map_err(started)?;
         Ok(Self { mode: Mutex::new(config.mode.clone()), config, shared, wake, thread: Some(thread) })
@@ -172,14 +177,17 @@ impl Prober {
     /// The windows recorded since the last call, by link and time.
     pub fn take_windows(&self) -> Vec<LinkWindow> {
         let clock = self.shared.clock;
+        let now_ns = clock.monotonic_ns();
         let entries: Vec<_> = self.shared.roster().entries.values().cloned().collect();
         let windows = |entry: &Entry| {
             let records = std::mem::take(&mut entry.lock().records);
             let link = entry.target.id.clone();
-            records.into_iter().map(move |record| LinkWindow {
+            records.into_iter().map(move |(record, change)| LinkWindow {
                 link: link.clone(),
                 start_unix_ms: clock.unix_ms_of(record.start_ns),
+                ended_ms_ago: now_ns.saturating_sub(record.start_ns + record.length_ns) / 1_000_000,
                 record,
+                change,
             })
         };
         entries.iter().flat_map(windows).collect()
@@ -191,6 +199,7 @@ impl Prober {
             mode: self.mode.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             // a target that is probed seldom needs a longer look
             window_ns: self.config.window.max(target.interval * LEAST_PROBES).as_nanos() as u64,
+            error: self.config.clock.unwrap_or_else(synchronisation),
             record_ns: self.config.record.as_nanos() as u64,
             extensions: Extensions {
                 packet_bytes: target.packet_bytes,

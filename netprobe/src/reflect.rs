@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token, Waker};
-use rhumb_probe_session::{
-    Incoming, IpNet, Key, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts, TrainCount,
-};
+use rhumb_probe_session::{Incoming, Key, Mode, Reflector as Sessions, ReflectorConfig, ReflectorCounts, TrainCount};
 use tokio::net::TcpListener;
 
 use crate::ProbeError;
 use crate::bandwidth_tcp::serve_tcp;
-use crate::clock::{Clock, wake_on_time, wall};
+use crate::clock::{Clock, Watch, wake_on_time, wall};
 use crate::socket::{Mailbox, bind, resolve, send_back};
 use crate::trains::Trains;
 
@@ -57,13 +55,14 @@ impl Reflector {
         let poll = Poll::new().map_err(started)?;
         poll.registry().register(&mut socket, SOCKET, Interest::READABLE).map_err(started)?;
         let stop = Waker::new(poll.registry(), STOP).map_err(started)?;
+        let watch = config.error.is_none().then(Watch::default);
         let sessions = Arc::new(Mutex::new(Sessions::new(config)));
         let served = Arc::clone(&sessions);
         let heard = Arc::clone(&trains);
         let clock = Clock::new();
         let thread = std::thread::Builder::new()
             .name("probe-reflect".into())
-            .spawn(move || serve(poll, &socket, &served, &heard, clock))
+            .spawn(move || serve(poll, &socket, &served, &heard, clock, watch))
             .map_err(started)?;
         Ok(Self { address: bound_address, sessions, trains, clock, stop, thread: Some(thread) })
     }
@@ -92,11 +91,6 @@ impl Reflector {
     pub fn authenticate(&self, key: &Key) {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).authenticate(key.clone());
         self.trains.authenticate(key.clone());
-    }
-
-    /// Answers these networks from now on; none named means all.
-    pub fn serve(&self, sources: Vec<IpNet>) {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).serve(sources);
     }
 }
 
@@ -156,7 +150,14 @@ pub async fn reflect_with(
     Ok(reflector.counts())
 }
 
-fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>, trains: &Trains, clock: Clock) {
+fn serve(
+    mut poll: Poll,
+    socket: &UdpSocket,
+    sessions: &Mutex<Sessions>,
+    trains: &Trains,
+    clock: Clock,
+    mut watch: Option<Watch>,
+) {
     wake_on_time();
     let mut events = Events::with_capacity(8);
     let mut mailbox = Mailbox::new();
@@ -172,6 +173,10 @@ fn serve(mut poll: Poll, socket: &UdpSocket, sessions: &Mutex<Sessions>, trains:
         }
         if events.iter().any(|event| event.token() == STOP) {
             return;
+        }
+        // before what came is answered, however long ago the last packet was
+        if let Some(error) = watch.as_mut().and_then(|watch| watch.look(clock.monotonic_ns())) {
+            sessions.lock().unwrap_or_else(PoisonError::into_inner).set_error(error);
         }
         ready = answer_some(socket, sessions, trains, clock, &mut mailbox);
     }

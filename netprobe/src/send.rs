@@ -10,7 +10,7 @@ use rhumb_probe_session::{ErrorEstimate, Extensions, FarCount, Mode, Received, S
 
 use tokio::sync::oneshot;
 
-use crate::clock::{Clock, wake_on_time};
+use crate::clock::{Clock, synchronisation, wake_on_time};
 use crate::socket::{Mailbox, connect, resolve, transmit};
 use crate::{ProbeError, SendSummary};
 
@@ -48,8 +48,8 @@ pub struct SendConfig {
     pub extensions: Extensions,
     /// Whether the reflector counts its answers.
     pub far_count: FarCount,
-    /// Quality of the own clock.
-    pub clock: ErrorEstimate,
+    /// Quality of the own clock; `None`: the kernel is asked.
+    pub clock: Option<ErrorEstimate>,
 }
 
 impl SendConfig {
@@ -64,7 +64,7 @@ impl SendConfig {
             dscp: 0,
             extensions: Extensions::default(),
             far_count: FarCount::Assumed,
-            clock: ErrorEstimate::UNSYNCHRONISED,
+            clock: None,
         }
     }
 }
@@ -120,7 +120,7 @@ impl Run {
         let session = Sender::new(SenderConfig {
             ssid: config.ssid,
             mode: config.mode.clone(),
-            error: config.clock,
+            error: config.clock.unwrap_or_else(synchronisation),
             window_ns: WHOLE_RUN_NS,
             extensions: config.extensions,
             far_count: config.far_count,

@@ -10,7 +10,7 @@ mod site;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use report::{Envelope, Inventory, Visible};
+pub(crate) use report::{Envelope, Visible};
 
 use site::Site;
 
@@ -29,7 +29,7 @@ use crate::{
 use rhumb_model::{ModelName, OrderId, PointName, federation_file::DeviceKind};
 use rhumb_runtimes::{Observed, Runtime, folder::Hold};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, Desired, NodeReport, RouteStatus,
+    Assignment, AssignmentGoal, Desired, DeviceFigures, NodeReport, RouteStatus, Teller, Telling,
     report::{AssignmentKey, RouteKey},
 };
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,8 @@ pub(crate) struct SiteNodes {
 pub(crate) struct Foundation<R> {
     pub(crate) point: PointName,
     pub(crate) data_dir: PathBuf,
-    pub(crate) nodes: Vec<NodeReport>,
+    /// `None`: nobody knows yet.
+    pub(crate) nodes: Option<Vec<NodeReport>>,
     /// How nodes are told that the runtime knows; `None`: they have another source.
     pub(crate) site_nodes: Option<SiteNodes>,
     pub(crate) limits: Limits,
@@ -64,6 +65,8 @@ pub(crate) struct Foundation<R> {
 
 pub(crate) struct Agent<R> {
     base: Foundation<R>,
+    /// What the orchestrator is told of the nodes.
+    teller: Teller,
     records: Records,
     inputs: Inputs,
     allocator: Allocator,
@@ -161,12 +164,12 @@ impl<R: Runtime> Agent<R> {
     pub(crate) fn open(base: Foundation<R>) -> Result<Self, AgentError> {
         let failed = |source| AgentError::Folder { path: base.data_dir.clone(), source };
         let records = Records::open(runs(&base.data_dir)).map_err(failed)?;
-        let mut allocator = Allocator::new(&base.nodes);
+        let mut allocator = Allocator::new(base.nodes.as_deref().unwrap_or_default());
         let fences = Fences::open(&base.data_dir).map_err(failed)?;
         fences.keys().for_each(|key| {
             allocator.see(key);
         });
-        let site = Site::new(&base.nodes);
+        let site = Site::new(base.nodes.clone());
         let mut entries = BTreeMap::new();
         for record in records.load().map_err(failed)? {
             allocator.see(&record.key);
@@ -178,8 +181,10 @@ impl<R: Runtime> Agent<R> {
         }
         let inputs = Inputs::new(&base.data_dir, Arc::clone(&base.store));
         let (desired, listed, answered) = (None, BTreeMap::new(), None);
+        let teller = base.nodes.as_ref().map_or_else(Teller::waiting, |nodes| Teller::new(allocator.judge(nodes)));
         let mut agent = Self {
             base,
+            teller,
             records,
             inputs,
             allocator,
@@ -289,23 +294,34 @@ impl<R: Runtime> Agent<R> {
         }
     }
 
-    /// The nodes have something else now. What runs goes on.
-    pub(crate) fn renew(&mut self, nodes: Vec<NodeReport>) {
-        self.site.found = nodes;
+    /// The nodes have something else now. What runs goes on. Whether there is anything to tell.
+    pub(crate) fn renew(&mut self, nodes: Vec<NodeReport>) -> bool {
+        self.site.found = Some(nodes);
         self.judge();
+        self.has_new_nodes()
     }
 
-    /// What of the nodes may be given away.
+    /// Looks again at what of the nodes may be given away, and what is told of them.
     fn judge(&mut self) {
-        let nodes = self.site.judged(self.allocator.claims());
-        if nodes == self.base.nodes {
-            return;
+        let Some(nodes) = self.site.judged(self.allocator.claims()) else { return };
+        if self.base.nodes.as_ref() != Some(&nodes) {
+            for (key, piece) in self.allocator.renew(&nodes) {
+                // a person must act: the work may fail, and its device is given to nobody
+                tracing::error!(order = %key.order, component = %key.component, %piece, "a device under an order is not well");
+            }
         }
-        self.site.is_news = true;
-        for (key, device) in self.allocator.renew(&nodes) {
-            tracing::warn!(order = %key.order, component = %key.component, device, "a device under an order is not well");
-        }
-        self.base.nodes = nodes;
+        self.site.is_news |= self.teller.renew(self.allocator.judge(&nodes));
+        self.base.nodes = Some(nodes);
+    }
+
+    /// How the devices fare.
+    pub(crate) fn measure(&mut self, figures: Vec<DeviceFigures>) {
+        self.teller.measure(figures);
+    }
+
+    /// The orchestrator has heard what a report told of the nodes, and has this now.
+    pub(crate) fn told(&mut self, told: Telling, known: Option<u64>) {
+        self.teller.answered(told, known);
     }
 
     /// From now on nothing is started, and what runs is stopped.

@@ -1,9 +1,21 @@
 //! What the agent asks of a data plane.
 
-use crate::dataplane::overlay::{Overlay, StagedInput};
-use rhumb_model::{DatasetName, OrderId};
-use rhumb_wire::{Desired, FlowEndpoint, RouteStatus, report::AssignmentKey};
-use std::{collections::BTreeSet, io, path::PathBuf};
+use crate::dataplane::{
+    RouteDriver,
+    kernel::{KernelRoutes, failed, through},
+    overlay::{Overlay, StagedInput},
+};
+use rhumb_model::{DatasetName, LinkId, OrderId};
+use rhumb_wire::{
+    Desired, FlowEndpoint, KernelOffer, PeerLink, Route, RouteEndState, RouteStatus,
+    report::{AssignmentKey, RouteKey},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 /// Carries an order's bytes. Calls return at once; all are idempotent.
 pub(crate) trait Carrier: Send + Sync + 'static {
@@ -11,6 +23,11 @@ pub(crate) trait Carrier: Send + Sync + 'static {
     fn apply(&self, desired: &Desired);
 
     fn routes(&self) -> Vec<RouteStatus>;
+
+    /// Payload octets that this point has sent over each of these links, in all.
+    fn passed(&self, links: &[PeerLink]) -> BTreeMap<LinkId, u64>;
+    /// How the kernel can carry routes, where it may.
+    fn kernel(&self) -> Option<KernelOffer>;
 
     /// Opens the socket at which a replica meets a flow, and says where it is.
     fn endpoint(&self, key: &AssignmentKey, endpoint: &FlowEndpoint) -> Result<PathBuf, String>;
@@ -22,26 +39,99 @@ pub(crate) trait Carrier: Send + Sync + 'static {
     fn retain(&self, keep: &BTreeSet<(OrderId, u64)>) -> io::Result<()>;
 }
 
-impl Carrier for Overlay {
+/// The data planes of this agent. What the kernel carries ends in the overlay too: there the order's sockets and files are.
+#[derive(Debug)]
+pub(crate) struct Planes {
+    pub(crate) overlay: Arc<Overlay>,
+    pub(crate) kernel: Option<KernelRoutes>,
+    /// Routes that the kernel carries, as last stated.
+    tunnelled: Mutex<BTreeSet<RouteKey>>,
+}
+
+impl Planes {
+    pub(crate) fn new(overlay: Arc<Overlay>, kernel: Option<KernelRoutes>) -> Self {
+        Self { overlay, kernel, tunnelled: Mutex::default() }
+    }
+
+    fn tunnelled(&self) -> MutexGuard<'_, BTreeSet<RouteKey>> {
+        self.tunnelled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Carrier for Planes {
     fn apply(&self, desired: &Desired) {
-        Overlay::apply(self, &desired.routes, &desired.links, &desired.peers);
+        let (kernel, mut routes): (Vec<Route>, Vec<Route>) =
+            desired.routes.iter().cloned().partition(|route| route.kernel.is_some());
+        let (mut links, mut peers) = (desired.links.clone(), desired.peers.clone());
+        *self.tunnelled() = kernel.iter().map(|route| route.key.clone()).collect();
+        if let Some(driver) = &self.kernel {
+            for (route, link) in kernel.iter().filter_map(through) {
+                peers.extend(route.previous.iter().cloned());
+                routes.push(route);
+                links.extend(link);
+            }
+            driver.apply(&kernel, &desired.links, &desired.peers);
+        }
+        self.overlay.apply(&routes, &links, &peers);
     }
 
     fn routes(&self) -> Vec<RouteStatus> {
-        self.status()
+        let mut all: BTreeMap<RouteKey, RouteStatus> =
+            self.overlay.status().into_iter().map(|status| (status.key.clone(), status)).collect();
+        let Some(driver) = &self.kernel else {
+            let why = "this agent carries no routes in the kernel; set routes.kernel";
+            all.extend(self.tunnelled().iter().map(|key| (key.clone(), failed(key.clone(), why.to_owned()))));
+            return all.into_values().collect();
+        };
+        let mut tunnels: BTreeMap<RouteKey, RouteStatus> =
+            driver.status().into_iter().map(|status| (status.key.clone(), status)).collect();
+        for key in self.tunnelled().iter() {
+            // stated and not taken up yet
+            tunnels.entry(key.clone()).or_insert_with(|| RouteStatus {
+                state: RouteEndState::Building,
+                ..failed(key.clone(), String::new())
+            });
+        }
+        for (key, tunnel) in tunnels {
+            let status = match all.remove(&key) {
+                Some(inside) => joined(tunnel, inside),
+                None => tunnel,
+            };
+            all.insert(key, status);
+        }
+        all.into_values().collect()
+    }
+
+    fn kernel(&self) -> Option<KernelOffer> {
+        self.kernel.as_ref().map(KernelRoutes::offer)
+    }
+
+    fn passed(&self, links: &[PeerLink]) -> BTreeMap<LinkId, u64> {
+        self.overlay.passed(links)
     }
 
     fn endpoint(&self, key: &AssignmentKey, endpoint: &FlowEndpoint) -> Result<PathBuf, String> {
-        self.ensure_endpoint(key, endpoint).map_err(|error| shown(&error))?;
-        Ok(self.flow_socket(key.order, key.generation, &key.component, key.replica, endpoint.flow))
+        self.overlay.ensure_endpoint(key, endpoint).map_err(|error| shown(&error))?;
+        Ok(self.overlay.flow_socket(key.order, key.generation, &key.component, key.replica, endpoint.flow))
     }
 
     fn input(&self, order: OrderId, generation: u64, dataset: &DatasetName) -> Option<StagedInput> {
-        Overlay::input(self, order, generation, dataset)
+        self.overlay.input(order, generation, dataset)
     }
 
     fn retain(&self, keep: &BTreeSet<(OrderId, u64)>) -> io::Result<()> {
-        Overlay::retain(self, keep)
+        self.overlay.retain(keep)
+    }
+}
+
+/// An end of a route is no better than its tunnel, and tells what passed inside.
+fn joined(tunnel: RouteStatus, inside: RouteStatus) -> RouteStatus {
+    match (tunnel.state, inside.state) {
+        // every byte has arrived, whatever has become of the way
+        (_, RouteEndState::Done | RouteEndState::Failed) => inside,
+        (RouteEndState::Active, _) if inside.message.is_empty() => RouteStatus { message: tunnel.message, ..inside },
+        (RouteEndState::Active, _) => inside,
+        (state, _) => RouteStatus { state, message: tunnel.message, ..inside },
     }
 }
 

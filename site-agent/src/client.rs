@@ -1,8 +1,9 @@
 //! The one call: posts a report, gets the answer.
 
 use crate::{
-    config::{SyncConfig, Token, duration},
+    config::{SyncConfig, duration},
     error::AgentError,
+    identity::Credential,
 };
 use reqwest::{StatusCode, header};
 use rhumb_wire::{Report, SyncReply};
@@ -15,7 +16,8 @@ const SHOWN_BYTES: usize = 300;
 pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
-    bearer: header::HeaderValue,
+    /// `None`: the connection says who this is.
+    bearer: Option<header::HeaderValue>,
     reply_bytes: usize,
     timeout: Duration,
 }
@@ -36,32 +38,43 @@ pub(crate) enum SyncError {
 }
 
 impl Client {
-    pub(crate) fn new(url: &str, token: &Token, sync: &SyncConfig, reply_bytes: usize) -> Result<Self, AgentError> {
+    pub(crate) fn new(
+        url: &str,
+        credential: &Credential,
+        sync: &SyncConfig,
+        reply_bytes: usize,
+    ) -> Result<Self, AgentError> {
         // whoever else is in this process may have chosen a provider already
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let builder = reqwest::Client::builder()
             .user_agent(concat!("rhumb-agent/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(5))
-            .build()
-            .map_err(AgentError::Client)?;
-        let mut bearer =
-            header::HeaderValue::from_str(&format!("Bearer {}", token.0)).map_err(|_| AgentError::Setting {
-                setting: "token",
-                value: String::new(),
-                remedy: "it must be printable text without line ends",
-            })?;
-        bearer.set_sensitive(true);
+            .connect_timeout(Duration::from_secs(5));
+        let (builder, bearer) = match credential {
+            Credential::Certificate(held) => (held.identify(builder)?, None),
+            Credential::Token(token) => {
+                let text = format!("Bearer {}", token.0);
+                let mut bearer = header::HeaderValue::from_str(&text).map_err(|_| AgentError::Setting {
+                    setting: "token",
+                    value: String::new(),
+                    remedy: "it must be printable text without line ends",
+                })?;
+                bearer.set_sensitive(true);
+                (builder, Some(bearer))
+            }
+        };
+        let http = builder.build().map_err(AgentError::Client)?;
         let url = format!("{}/agent/v1/sync", url.trim_end_matches('/'));
         Ok(Self { http, url, bearer, reply_bytes, timeout: duration(sync.timeout) })
     }
 
     pub(crate) async fn sync(&self, report: &Report) -> Result<SyncReply, SyncError> {
         let reach = |source| SyncError::Reach { url: self.url.clone(), source };
-        let mut response = self
-            .http
-            .post(&self.url)
-            .header(header::AUTHORIZATION, self.bearer.clone())
+        let mut request = self.http.post(&self.url);
+        if let Some(bearer) = &self.bearer {
+            request = request.header(header::AUTHORIZATION, bearer.clone());
+        }
+        let mut response = request
             .timeout(self.timeout + Duration::from_millis(report.wait_ms))
             .json(report)
             .send()

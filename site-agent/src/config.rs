@@ -1,8 +1,12 @@
 //! The agent's configuration: one file, YAML or JSON; unknown keys are refused.
 
-use crate::error::AgentError;
+use crate::{
+    dataplane::kernel::KernelSettings,
+    error::AgentError,
+    identity::{Credential, Held},
+};
 use rhumb_model::{
-    Bytes, DatasetName, Label, ModelName, NodeName, PointName, Span, document,
+    Bytes, DatasetName, Label, LinkId, ModelName, NodeName, PointName, Span, document,
     federation_file::{DeviceKind, NodeEntry},
 };
 use rhumb_runtimes::RuntimeSettings;
@@ -22,7 +26,8 @@ pub struct AgentConfig {
     pub point: PointName,
     /// Base URL of the orchestrator.
     pub orchestrator: String,
-    /// Bearer token of this point; or `token_file`, whose content is one.
+    /// Bearer token of this point; or `token_file`, whose content is one; neither: the agent has joined, and what it got
+    /// is in its data folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Token>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,6 +45,13 @@ pub struct AgentConfig {
     /// What runs work here: `{process: {..}}`, `{slurm: {..}}` or `{ray: {..}}`.
     #[serde(default)]
     pub runtime: RuntimeSettings,
+    /// Interfaces of this host behind links, whose own counters then tell what passes. Of others the overlay's tell what
+    /// orders send.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interfaces: BTreeMap<LinkId, String>,
+    /// How routes may be carried here, beside the relays in the agents.
+    #[serde(default)]
+    pub routes: Routes,
     #[serde(default)]
     pub sync: SyncConfig,
     #[serde(default)]
@@ -53,6 +65,15 @@ pub struct AgentConfig {
     /// The executable that supervises runs, called with `__supervise DIR`; default: this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Routes {
+    /// The Linux kernel, for agents with CAP_NET_ADMIN and CAP_NET_RAW. `listen.overlay` must then be open to the
+    /// addresses inside tunnels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelSettings>,
 }
 
 /// A secret that does not show itself.
@@ -154,6 +175,8 @@ pub struct HostSettings {
     pub timeout: Span,
     /// How often the devices are looked at.
     pub every: Span,
+    /// How often the NVIDIA driver is asked how they fare in between.
+    pub sample: Span,
 }
 
 impl Default for HostSettings {
@@ -166,6 +189,7 @@ impl Default for HostSettings {
             catalogue: None,
             timeout: Span::from_micros(500_000),
             every: Span::from_micros(15_000_000),
+            sample: Span::from_micros(1_000_000),
         }
     }
 }
@@ -273,6 +297,9 @@ impl AgentConfig {
             if host.every < second {
                 return setting("devices.host.every", &host.every, "write at least 1s");
             }
+            if host.sample < Span::from_micros(200_000) {
+                return setting("devices.host.sample", &host.sample, "write at least 200ms");
+            }
         }
         self.runtime.check().map_err(|error| AgentError::Setting {
             setting: error.setting,
@@ -283,7 +310,10 @@ impl AgentConfig {
         {
             return setting("devices.source", &"runtime", "give a runtime that has nodes: slurm or ray");
         }
-        if self.token.is_some() == self.token_file.is_some() {
+        if let Some(Err((setting, value, remedy))) = self.routes.kernel.as_ref().map(KernelSettings::check) {
+            return Err(AgentError::Setting { setting, value, remedy });
+        }
+        if self.token.is_some() && self.token_file.is_some() {
             return setting("token", &"", "give either token or token_file");
         }
         if self.sync.wait.micros() > 5_000_000 {
@@ -297,15 +327,46 @@ impl AgentConfig {
         Ok(())
     }
 
-    /// The bearer token, read from its file where there is one.
-    pub(crate) fn secret(&self) -> Result<Token, AgentError> {
+    /// Of an agent that has joined, with all else as it is by default: what this host has, any ports.
+    pub fn joined(held: &Held, data_dir: PathBuf) -> Self {
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        Self {
+            point: held.point.clone(),
+            orchestrator: held.orchestrator.clone(),
+            token: None,
+            token_file: None,
+            data_dir,
+            listen: Listen { reflector: any, overlay: any },
+            devices: Some(Devices::Auto { host: HostSettings::default() }),
+            datasets: Vec::new(),
+            runtime: RuntimeSettings::default(),
+            interfaces: BTreeMap::new(),
+            routes: Routes::default(),
+            sync: SyncConfig::default(),
+            limits: Limits::default(),
+            on_shutdown: OnShutdown::default(),
+            stop_with_parent: false,
+            supervisor: None,
+        }
+    }
+
+    /// By what this agent is known: its token, read from its file where there is one, or what it got when it joined.
+    pub(crate) fn credential(&self) -> Result<Credential, AgentError> {
         match (&self.token, &self.token_file) {
-            (Some(token), _) => Ok(token.clone()),
+            (Some(token), _) => Ok(Credential::Token(token.clone())),
             (None, Some(path)) => match fs::read_to_string(path) {
-                Ok(text) => Ok(Token(text.trim().to_owned())),
+                Ok(text) => Ok(Credential::Token(Token(text.trim().to_owned()))),
                 Err(source) => Err(AgentError::Read { what: "the token file", path: path.clone(), source }),
             },
-            (None, None) => Ok(Token(String::new())),
+            (None, None) => match Held::load(&self.data_dir)? {
+                Some(held) if held.point == self.point => Ok(Credential::Certificate(held)),
+                Some(held) => Err(AgentError::Identity {
+                    reason: format!("its certificate is for {}, its configuration for {}", held.point, self.point),
+                }),
+                None => Err(AgentError::Identity {
+                    reason: "give it a token or token_file, or let it join with --join URL --token TOKEN".into(),
+                }),
+            },
         }
     }
 }
@@ -369,7 +430,7 @@ mod tests {
         };
         assert!(reason(&format!("{LEAST}data_dri: /y\n")).contains("data_dri"));
         assert!(reason(&format!("{LEAST}sync: {{wait: 60s}}\n")).contains("sync.wait 1m"));
-        assert!(reason(&LEAST.replace("token: abc\n", "")).contains("token_file"));
+        assert!(reason(&format!("{LEAST}token_file: /x\n")).contains("token_file"));
         assert!(reason(&LEAST.replace("http://", "ftp://")).contains("orchestrator"));
     }
 

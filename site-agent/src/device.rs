@@ -4,11 +4,10 @@ mod found;
 
 use crate::{config::Devices, error::AgentError};
 use rhumb_model::{
-    Bytes, ModelName, NodeName,
+    ModelName, NodeName,
     federation_file::{DeviceGroupEntry, DeviceKind, NodeEntry},
-    site::{Device, Health},
 };
-use rhumb_wire::NodeReport;
+use rhumb_wire::{DeviceFigures, NodeReport};
 use std::collections::BTreeMap;
 use tokio::sync::watch;
 
@@ -18,20 +17,32 @@ const MOST: u32 = 4_096;
 /// What a point has, and what becomes of it.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
-    pub(crate) nodes: Vec<NodeReport>,
-    /// Says again what there is whenever that changes; `None`: it does not.
-    pub(crate) changes: Option<watch::Receiver<Vec<NodeReport>>>,
+    /// `None`: nobody knows yet.
+    pub(crate) nodes: Option<Vec<NodeReport>>,
+    /// Of a host that is looked at.
+    pub(crate) eye: Option<Seen>,
 }
 
-/// The inventory by its configured source; none for a relay. Looks at the host, which may take seconds.
+/// What is seen of a host from now on.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// What there is, whenever that changes; `None`: nobody knows yet.
+    pub(crate) nodes: watch::Receiver<Option<Vec<NodeReport>>>,
+    /// How the devices fare, as last asked.
+    pub(crate) figures: watch::Receiver<Vec<DeviceFigures>>,
+}
+
+/// The inventory by its configured source; none for a relay. Looks at the host, and waits a moment for what there is.
 pub(crate) fn inventory(devices: Option<&Devices>) -> Result<Inventory, AgentError> {
     match devices {
+        None => Ok(Inventory { nodes: Some(Vec::new()), eye: None }),
         // the agent asks its runtime
-        None | Some(Devices::Runtime { .. }) => Ok(Inventory::default()),
-        Some(Devices::File { kinds, nodes }) => Ok(Inventory { nodes: declared(kinds, nodes)?, changes: None }),
+        Some(Devices::Runtime { .. }) => Ok(Inventory::default()),
+        Some(Devices::File { kinds, nodes }) => Ok(Inventory { nodes: Some(declared(kinds, nodes)?), eye: None }),
         Some(looked @ (Devices::Auto { .. } | Devices::Nvml { .. } | Devices::Output { .. })) => {
-            let (nodes, changes) = found::watch(looked)?;
-            Ok(Inventory { nodes, changes: Some(changes) })
+            let seen = found::watch(looked)?;
+            let nodes = seen.nodes.borrow().clone();
+            Ok(Inventory { nodes, eye: Some(seen) })
         }
     }
 }
@@ -49,70 +60,41 @@ fn declared(kinds: &BTreeMap<ModelName, DeviceKind>, entries: &[NodeEntry]) -> R
                 remedy: "declare at most 4096 nodes and 65536 devices in one entry",
             });
         }
+        check(kinds, groups)?;
+        let given = entry.devices(kinds);
         for _ in 0..entry.count {
             let name = format!("n{}", nodes.len() + 1);
             nodes.push(NodeReport {
                 name: NodeName::new(&name).expect("a letter and digits are a name"),
-                devices: expand(kinds, groups)?,
+                devices: given.clone(),
                 cpu: entry.cpu,
                 memory: entry.memory,
                 rack: entry.rack.as_ref().map(ToString::to_string),
                 nvl_domain: entry.nvl_domain.as_ref().map(ToString::to_string),
                 unknown: Vec::new(),
+                ports: Vec::new(),
             });
         }
     }
     Ok(nodes)
 }
 
-fn expand(kinds: &BTreeMap<ModelName, DeviceKind>, groups: &[DeviceGroupEntry]) -> Result<Vec<Device>, AgentError> {
-    let mut devices = Vec::new();
-    // islands and the like are numbered through the whole node
-    let (mut island, mut numa, mut pcie) = (0, 0, 0);
-    for group in groups {
-        let memory = match kinds.get(&group.model) {
-            Some(kind) => kind.memory,
-            None if kinds.is_empty() => Bytes::ZERO,
-            None => {
-                return Err(AgentError::Setting {
-                    setting: "the device model",
-                    value: group.model.to_string(),
-                    remedy: "describe it under devices.kinds",
-                });
-            }
-        };
-        let islands = spread(&group.islands, &mut island);
-        let numas = spread(&group.numa, &mut numa);
-        let pcies = spread(&group.pcie, &mut pcie);
-        for place in 0..group.count as usize {
-            devices.push(Device {
-                index: devices.len() as u32,
-                model: group.model.clone(),
-                memory,
-                island: islands.get(place).copied(),
-                numa: numas.get(place).copied(),
-                pcie: pcies.get(place).copied(),
-                health: Health::Ok,
-            });
-        }
+/// Where models are described, all must be.
+fn check(kinds: &BTreeMap<ModelName, DeviceKind>, groups: &[DeviceGroupEntry]) -> Result<(), AgentError> {
+    match groups.iter().find(|g| !kinds.is_empty() && !kinds.contains_key(&g.model)) {
+        None => Ok(()),
+        Some(group) => Err(AgentError::Setting {
+            setting: "the device model",
+            value: group.model.to_string(),
+            remedy: "describe it under devices.kinds",
+        }),
     }
-    Ok(devices)
-}
-
-/// `[2, 3]` from number 5 on is `5 5 6 6 6`: the number of each device's part.
-fn spread(sizes: &[u32], next: &mut u16) -> Vec<u16> {
-    let mut numbers = Vec::new();
-    for &size in sizes {
-        numbers.extend(std::iter::repeat_n(*next, size.min(MOST) as usize));
-        *next = next.saturating_add(1);
-    }
-    numbers
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhumb_model::document;
+    use rhumb_model::{Bytes, document};
 
     fn devices(text: &str) -> Devices {
         document::read(text).unwrap()
@@ -125,13 +107,26 @@ mod tests {
              - {accelerators: [{model: H100, count: 5, islands: [2, 2]}, {model: A100, count: 2, islands: [2]}], cpu: 8, memory: 1GiB}\n\
              - {count: 2, cpu: 4}\n",
         );
-        let nodes = inventory(Some(&file)).unwrap().nodes;
+        let nodes = inventory(Some(&file)).unwrap().nodes.unwrap();
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["n1", "n2", "n3"]);
         let islands: Vec<Option<u16>> = nodes[0].devices.iter().map(|device| device.island).collect();
         assert_eq!(islands, [Some(0), Some(0), Some(1), Some(1), None, Some(2), Some(2)]);
         assert_eq!(nodes[0].devices[6].index, 6);
         assert_eq!(nodes[0].devices[6].memory, Bytes::from_bytes(40 << 30));
+    }
+
+    #[test]
+    fn slices_of_a_file_are_numbered_on_the_last_devices() {
+        let file = devices(
+            "source: file\nkinds: {H100: {memory: 80GiB}}\nnodes:\n\
+             - {accelerators: [{model: H100, count: 2, mig: {3g.40gb: 1, 2g.20gb: 1}}], cpu: 8, memory: 1GiB}\n",
+        );
+        let nodes = inventory(Some(&file)).unwrap().nodes.unwrap();
+        let [whole, cut] = &nodes[0].devices[..] else { panic!("{nodes:?}") };
+        assert!(!whole.is_in_slices() && cut.is_in_slices());
+        let slices: Vec<_> = cut.slices().iter().map(|s| (s.number, s.profile.to_string())).collect();
+        assert_eq!(slices, [(0, "2g.20gb".into()), (1, "3g.40gb".into())]);
     }
 
     #[test]
@@ -143,6 +138,6 @@ mod tests {
 
     #[test]
     fn a_relay_has_nothing() {
-        assert!(inventory(None).unwrap().nodes.is_empty());
+        assert_eq!(inventory(None).unwrap().nodes, Some(Vec::new()));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::dataplane::overlay::OverlayError;
 use rhumb_devices::catalogue::CatalogueError;
+use rhumb_kernel::KernelError;
 use rhumb_model::DocumentError;
 use rhumb_probe::ProbeError;
 use rhumb_runtimes::RuntimeError;
@@ -27,6 +28,12 @@ pub enum AgentError {
     Probe(#[from] ProbeError),
     #[error("cannot carry routes")]
     Overlay(#[from] OverlayError),
+    #[error("cannot reach the orchestrator at {url}")]
+    Reach { url: String, source: reqwest::Error },
+    #[error("this agent has no identity: {reason}")]
+    Identity { reason: String },
+    #[error("cannot carry routes in the kernel; check the agent's rights, or leave out routes.kernel")]
+    Kernel(#[from] KernelError),
     #[error("cannot make an HTTP client")]
     Client(#[source] reqwest::Error),
     #[error("cannot read the device catalogue {path}", path = path.display())]

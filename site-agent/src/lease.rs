@@ -4,12 +4,12 @@
 //! that an old copy is refused when it returns.
 
 use rhumb_model::{
-    Bytes, ComponentName, Cores, Node, NodeName, OrderId,
+    Bytes, ComponentName, Cores, Node, NodeName, OrderId, Share, SliceProfile,
     fit::{self, NodeUse},
     order::{Accelerators, Need},
-    site::Health,
+    site::{Device, DeviceSlice, Health, Piece},
 };
-use rhumb_wire::{NodeReport, report::AssignmentKey};
+use rhumb_wire::{DevicePart, NodeReport, UnknownValue, report::AssignmentKey};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +17,33 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub node: NodeName,
-    /// Whole devices, by index.
+    /// Whole devices or slices, by the number of the piece.
     pub devices: BTreeSet<u32>,
+    /// `None`: all of each piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<DevicePart>,
     pub cpu: Cores,
     pub memory: Bytes,
+    /// The slices among them as they were when they were leased.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub slices: BTreeMap<u32, DeviceSlice>,
+}
+
+impl Claim {
+    /// Whether both ask for the same.
+    fn asks_as(&self, other: &Self) -> bool {
+        let asked = |c: &Self| (c.node.clone(), c.devices.clone(), c.part, c.cpu, c.memory);
+        asked(self) == asked(other)
+    }
+
+    fn share(&self) -> Option<(u64, Bytes)> {
+        match self.part {
+            Some(DevicePart::Share { thousandths, memory_bytes }) => {
+                Some((u64::from(thousandths), Bytes::from_bytes(memory_bytes.unwrap_or(0))))
+            }
+            Some(DevicePart::Slice { .. }) | None => None,
+        }
+    }
 }
 
 /// Why a claim is not granted.
@@ -29,11 +52,21 @@ pub enum LeaseError {
     #[error("there is no node {0} here")]
     UnknownNode(NodeName),
     #[error("node {node} has no device {device}")]
-    UnknownDevice { node: NodeName, device: u32 },
+    UnknownDevice { node: NodeName, device: Piece },
     #[error("device {device} of node {node} is {health}")]
     Unhealthy { node: NodeName, device: u32, health: Health },
     #[error("device {device} of node {node} is leased to order {order}", order = by.order)]
-    Taken { node: NodeName, device: u32, by: AssignmentKey },
+    Taken { node: NodeName, device: Piece, by: AssignmentKey },
+    #[error("device {device} of node {node} is cut into slices and not given away whole")]
+    InSlices { node: NodeName, device: u32 },
+    #[error("slice {piece} of node {node} is {found} now, {asked} was asked for")]
+    Profile { node: NodeName, piece: Piece, found: SliceProfile, asked: SliceProfile },
+    #[error("device {device} of node {node} was cut anew under order {order}, which must end first", order = by.order)]
+    CutAnew { node: NodeName, device: u32, by: AssignmentKey },
+    #[error(
+        "device {device} of node {node} has {thousandths} thousandths and {memory} free, which is less than asked for"
+    )]
+    Share { node: NodeName, device: u32, thousandths: u64, memory: Bytes },
     #[error("node {node} has {free} cores free, {needed} are needed")]
     Cpu { node: NodeName, free: Cores, needed: Cores },
     #[error("node {node} has {free} of memory free, {needed} are needed")]
@@ -56,6 +89,7 @@ fn identity(key: &AssignmentKey) -> Identity {
 pub struct Allocator {
     nodes: BTreeMap<NodeName, Node>,
     claims: BTreeMap<AssignmentKey, Claim>,
+    /// Pieces that are leased as a whole.
     taken: BTreeMap<(NodeName, u32), AssignmentKey>,
     highest: BTreeMap<Identity, u64>,
 }
@@ -65,48 +99,106 @@ impl Allocator {
         Self { nodes: stock(nodes), ..Self::default() }
     }
 
-    /// Goes on with what the nodes have now. Claims stay; those that hold a device which is gone or not well any more are
-    /// named, with the device.
-    pub fn renew(&mut self, nodes: &[NodeReport]) -> Vec<(AssignmentKey, u32)> {
+    /// Goes on with what the nodes have now. Claims stay; those that hold a piece which is gone or not well any more are
+    /// named, with the piece.
+    pub fn renew(&mut self, nodes: &[NodeReport]) -> Vec<(AssignmentKey, Piece)> {
         self.nodes = stock(nodes);
-        let well = |node: &NodeName, index: u32| {
-            let of = self.nodes.get(node);
-            of.is_some_and(|n| n.devices.iter().any(|d| d.index == index && d.health == Health::Ok))
-        };
-        let held = self.taken.iter().filter(|((node, device), _)| !well(node, *device));
-        held.map(|((_, device), by)| (by.clone(), *device)).collect()
+        let held = self.claims.iter().flat_map(|(by, claim)| claim.devices.iter().map(move |n| (by, claim, *n)));
+        let ill = held.filter(|(_, claim, number)| {
+            let piece = Piece::of(*number);
+            let device = self.device(&claim.node, piece.device());
+            device.is_none_or(|d| d.health != Health::Ok) || self.is_cut_anew(claim, *number)
+        });
+        ill.map(|(by, _, number)| (by.clone(), Piece::of(number))).collect()
+    }
+
+    /// The nodes as they may be sold: a card that was cut anew under a claim gives nothing until that has ended, and says why.
+    pub fn judge(&self, nodes: &[NodeReport]) -> Vec<NodeReport> {
+        let mut nodes = nodes.to_vec();
+        for (by, claim) in &self.claims {
+            let Some(node) = nodes.iter_mut().find(|n| n.name == claim.node) else { continue };
+            for number in claim.devices.iter().filter(|n| self.is_cut_anew(claim, **n)) {
+                let index = Piece::of(*number).device();
+                let Some(device) = node.devices.iter_mut().find(|d| d.index == index) else { continue };
+                device.health = Health::Degraded;
+                let why =
+                    format!("cut anew under order {}: nothing of it is given away until that has ended", by.order);
+                let unknown = UnknownValue { device: index, value: "slices".into(), why };
+                if !node.unknown.iter().any(|u| u.device == index && u.value == unknown.value) {
+                    node.unknown.push(unknown);
+                }
+            }
+        }
+        nodes
+    }
+
+    fn device(&self, node: &NodeName, index: u32) -> Option<&Device> {
+        self.nodes.get(node)?.devices.iter().find(|d| d.index == index)
+    }
+
+    /// Whether the piece that a claim holds is cut otherwise than when it was leased. One that is gone is not.
+    fn is_cut_anew(&self, claim: &Claim, number: u32) -> bool {
+        let Some(device) = self.device(&claim.node, Piece::of(number).device()) else { return false };
+        match Piece::of(number) {
+            Piece::Device(_) => device.is_in_slices(),
+            Piece::Slice { slice, .. } => {
+                let now = device.slices().iter().find(|s| s.number == slice);
+                claim.slices.get(&number) != now
+            }
+        }
     }
 
     /// The devices that a claim for as many of the same model would get on its node now, by the rule that placement counts
     /// on: the best-connected free ones. `None`: there are none.
     pub fn choose(&self, claim: &Claim) -> Option<Vec<u32>> {
         let node = self.nodes.get(&claim.node)?;
-        let first = claim.devices.first()?;
-        let model = node.devices.iter().find(|d| d.index == *first).or(node.devices.first())?.model.clone();
-        let accelerators = Accelerators::whole(u32::try_from(claim.devices.len()).ok()?);
+        let first = Piece::of(*claim.devices.first()?).device();
+        let model = node.devices.iter().find(|d| d.index == first).or(node.devices.first())?.model.clone();
+        let mut accelerators = Accelerators::whole(u32::try_from(claim.devices.len()).ok()?);
+        match claim.part {
+            Some(DevicePart::Slice { profile }) => accelerators.mig = Some(profile),
+            Some(DevicePart::Share { thousandths, memory_bytes }) => {
+                accelerators.count = None;
+                accelerators.share = Some(Share::from_thousandths(u64::from(thousandths)));
+                accelerators.memory = memory_bytes.map(Bytes::from_bytes);
+            }
+            None => {}
+        }
         let need = Need { accelerators: Some(accelerators), cpu: claim.cpu, memory: claim.memory };
         let mut used = NodeUse::default();
         for held in self.claims.values().filter(|held| held.node == claim.node) {
             let devices: Vec<u32> = held.devices.iter().copied().collect();
-            let whole = rhumb_model::Share::from_thousandths(1_000);
-            used.add(held.cpu, held.memory, &devices, whole, Bytes::ZERO);
+            let (thousandths, memory) = held.share().unwrap_or((1_000, Bytes::ZERO));
+            used.add(held.cpu, held.memory, &devices, Share::from_thousandths(thousandths), memory);
         }
         fit::allocate(&need, Some(&model), node, &used)
     }
 
     /// Grants `claim` to `key`, or says why not and changes no lease. The same again is granted again.
-    pub fn lease(&mut self, key: &AssignmentKey, claim: Claim) -> Result<(), LeaseError> {
+    pub fn lease(&mut self, key: &AssignmentKey, mut claim: Claim) -> Result<(), LeaseError> {
+        self.size(&mut claim);
         if let Some(held) = self.claims.get(key) {
-            return if *held == claim { Ok(()) } else { Err(LeaseError::Changed(claim.node)) };
+            return if held.asks_as(&claim) { Ok(()) } else { Err(LeaseError::Changed(claim.node)) };
         }
         // that a generation was asked for fences the ones before it, be it granted or not
         let seen = self.see(key);
         if key.generation < seen {
             return Err(LeaseError::Fenced { asked: key.generation, seen });
         }
-        self.check(&claim)?;
+        claim.slices = self.check(&claim)?;
         self.grant(key, claim);
         Ok(())
+    }
+
+    /// The claim of what runs already, with its share's size and its slices as the devices have them now.
+    pub(crate) fn as_it_is(&self, mut claim: Claim) -> Claim {
+        self.size(&mut claim);
+        for &number in &claim.devices {
+            let Piece::Slice { device, slice } = Piece::of(number) else { continue };
+            let found = self.device(&claim.node, device).and_then(|d| d.slices().iter().find(|s| s.number == slice));
+            claim.slices.extend(found.map(|s| (number, s.clone())));
+        }
+        claim
     }
 
     /// Takes over what the records of an earlier start say. Of two that claim one device the first keeps it.
@@ -145,18 +237,25 @@ impl Allocator {
         &self.claims
     }
 
-    fn check(&self, claim: &Claim) -> Result<(), LeaseError> {
+    /// A share that names no memory has its part of the device's.
+    fn size(&self, claim: &mut Claim) {
+        let Some(DevicePart::Share { thousandths, memory_bytes: memory_bytes @ None }) = &mut claim.part else {
+            return;
+        };
+        let device =
+            claim.devices.first().and_then(|n| self.nodes.get(&claim.node)?.devices.iter().find(|d| d.index == *n));
+        let share = Share::from_thousandths(u64::from(*thousandths));
+        *memory_bytes = device.map(|d| fit::memory_of_share(None, share, d.memory).bytes());
+    }
+
+    /// The slices of the claim, as they are.
+    fn check(&self, claim: &Claim) -> Result<BTreeMap<u32, DeviceSlice>, LeaseError> {
         let node = &claim.node;
         let stock = self.nodes.get(node).ok_or_else(|| LeaseError::UnknownNode(node.clone()))?;
-        for &device in &claim.devices {
-            match stock.devices.iter().find(|d| d.index == device).map(|d| d.health) {
-                None => return Err(LeaseError::UnknownDevice { node: node.clone(), device }),
-                Some(Health::Ok) => {}
-                Some(health) => return Err(LeaseError::Unhealthy { node: node.clone(), device, health }),
-            }
-            if let Some(by) = self.taken.get(&(node.clone(), device)) {
-                return Err(LeaseError::Taken { node: node.clone(), device, by: by.clone() });
-            }
+        let mut slices = BTreeMap::new();
+        for &number in &claim.devices {
+            let slice = self.check_piece(claim, number)?;
+            slices.extend(slice.map(|s| (number, s.clone())));
         }
         let here = || self.claims.values().filter(|held| held.node == *node);
         let free = here().fold(stock.cpu, |free, held| free.checked_sub(held.cpu).unwrap_or(Cores::ZERO));
@@ -167,12 +266,61 @@ impl Allocator {
         if claim.memory > free {
             return Err(LeaseError::Memory { node: node.clone(), free, needed: claim.memory });
         }
-        Ok(())
+        Ok(slices)
+    }
+
+    fn check_piece(&self, claim: &Claim, number: u32) -> Result<Option<&DeviceSlice>, LeaseError> {
+        let (piece, node) = (Piece::of(number), claim.node.clone());
+        let index = piece.device();
+        let unknown = || LeaseError::UnknownDevice { node: claim.node.clone(), device: piece };
+        let device = self.device(&node, index).ok_or_else(unknown)?;
+        if device.health != Health::Ok {
+            return Err(LeaseError::Unhealthy { node, device: index, health: device.health });
+        }
+        let here = || self.claims.iter().filter(|(_, held)| held.node == claim.node);
+        let of_device = |held: &Claim| held.devices.iter().any(|n| Piece::of(*n).device() == index);
+        let anew =
+            |held: &Claim| held.devices.iter().any(|n| Piece::of(*n).device() == index && self.is_cut_anew(held, *n));
+        if let Some((by, _)) = here().find(|(_, held)| anew(held)) {
+            return Err(LeaseError::CutAnew { node, device: index, by: by.clone() });
+        }
+        if let Some(by) = self.taken.get(&(node.clone(), number)) {
+            return Err(LeaseError::Taken { node, device: piece, by: by.clone() });
+        }
+        let Piece::Slice { slice, .. } = piece else {
+            if device.is_in_slices() {
+                return Err(LeaseError::InSlices { node, device: index });
+            }
+            let shares =
+                || here().filter(|(_, held)| of_device(held)).filter_map(|(by, held)| Some((by, held.share()?)));
+            let Some((thousandths, memory)) = claim.share() else {
+                return match shares().next() {
+                    Some((by, _)) => Err(LeaseError::Taken { node, device: piece, by: by.clone() }),
+                    None => Ok(None),
+                };
+            };
+            let free = shares().fold(1_000_u64, |free, (_, (taken, _))| free.saturating_sub(taken));
+            let left = shares().fold(device.memory, |left, (_, (_, taken))| left.saturating_sub(taken));
+            // of a device whose memory nobody knows, none can be promised
+            if thousandths > free || memory > left {
+                return Err(LeaseError::Share { node, device: index, thousandths: free, memory: left });
+            }
+            return Ok(None);
+        };
+        let found = device.slices().iter().find(|s| s.number == slice).ok_or_else(unknown)?;
+        match claim.part {
+            Some(DevicePart::Slice { profile }) if profile != found.profile => {
+                Err(LeaseError::Profile { node, piece, found: found.profile, asked: profile })
+            }
+            _ => Ok(Some(found)),
+        }
     }
 
     fn grant(&mut self, key: &AssignmentKey, claim: Claim) {
-        for &device in &claim.devices {
-            self.taken.entry((claim.node.clone(), device)).or_insert_with(|| key.clone());
+        if claim.share().is_none() {
+            for &device in &claim.devices {
+                self.taken.entry((claim.node.clone(), device)).or_insert_with(|| key.clone());
+            }
         }
         self.claims.insert(key.clone(), claim);
     }
@@ -191,177 +339,4 @@ fn stock(nodes: &[NodeReport]) -> BTreeMap<NodeName, Node> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use rhumb_model::{ModelName, site::Device};
-    use uuid::Uuid;
-
-    fn node(name: &str, devices: u32) -> NodeReport {
-        let device = |index| Device {
-            index,
-            model: ModelName::new("H100").unwrap(),
-            memory: Bytes::from_bytes(80 << 30),
-            island: Some(0),
-            numa: None,
-            pcie: None,
-            health: Health::Ok,
-        };
-        NodeReport {
-            name: NodeName::new(name).unwrap(),
-            devices: (0..devices).map(device).collect(),
-            cpu: Cores::from_milli(16_000),
-            memory: Bytes::from_bytes(64 << 30),
-            rack: None,
-            nvl_domain: None,
-            unknown: Vec::new(),
-        }
-    }
-
-    fn key(order: u128, generation: u64, replica: u32) -> AssignmentKey {
-        let component = ComponentName::new("trainer").unwrap();
-        AssignmentKey { order: OrderId(Uuid::from_u128(order)), generation, component, replica }
-    }
-
-    fn claim(node: &str, devices: &[u32], milli: u64) -> Claim {
-        Claim {
-            node: NodeName::new(node).unwrap(),
-            devices: devices.iter().copied().collect(),
-            cpu: Cores::from_milli(milli),
-            memory: Bytes::from_bytes(1 << 30),
-        }
-    }
-
-    #[test]
-    fn a_taken_device_is_refused_until_it_is_given_back() {
-        let mut leases = Allocator::new(&[node("n1", 4)]);
-        leases.lease(&key(1, 1, 0), claim("n1", &[0, 1], 0)).unwrap();
-        let refused = leases.lease(&key(2, 1, 0), claim("n1", &[1, 2], 0));
-        assert!(matches!(refused, Err(LeaseError::Taken { device: 1, .. })), "{refused:?}");
-        leases.lease(&key(3, 1, 0), claim("n1", &[2], 0)).expect("a refusal holds nothing");
-        leases.release(&key(1, 1, 0));
-        leases.lease(&key(2, 1, 0), claim("n1", &[1], 0)).unwrap();
-    }
-
-    /// What the agent would give is what placement counts on: of two pairs the one that is whole.
-    #[test]
-    fn the_best_connected_free_devices_are_chosen() {
-        let mut pairs = node("n1", 4);
-        for device in &mut pairs.devices {
-            device.island = Some(device.index as u16 / 2);
-        }
-        let mut leases = Allocator::new(&[pairs]);
-        leases.lease(&key(1, 1, 0), claim("n1", &[0], 0)).unwrap();
-        assert_eq!(leases.choose(&claim("n1", &[0, 1], 0)), Some(vec![2, 3]));
-        assert_eq!(leases.choose(&claim("n1", &[2], 0)), Some(vec![1]));
-        assert_eq!(leases.choose(&claim("n1", &[0, 1, 2, 3], 0)), None);
-        assert_eq!(leases.choose(&claim("n2", &[0], 0)), None);
-    }
-
-    /// A card that is lost, or cut anew, under an order: the order keeps what it has, and nobody else gets it.
-    #[test]
-    fn a_device_that_is_lost_under_a_claim_is_named_and_not_given_again() {
-        let mut leases = Allocator::new(&[node("n1", 2)]);
-        leases.lease(&key(1, 1, 0), claim("n1", &[0], 0)).unwrap();
-        let mut now = node("n1", 2);
-        now.devices[0].health = Health::Failed;
-        assert_eq!(leases.renew(&[now.clone()]), [(key(1, 1, 0), 0)]);
-        assert!(leases.claims().contains_key(&key(1, 1, 0)));
-        leases.release(&key(1, 1, 0));
-        let refused = leases.lease(&key(2, 1, 0), claim("n1", &[0], 0));
-        assert!(matches!(refused, Err(LeaseError::Unhealthy { .. })), "{refused:?}");
-        now.devices[0].health = Health::Ok;
-        assert!(leases.renew(&[now]).is_empty());
-        leases.lease(&key(3, 1, 0), claim("n1", &[0], 0)).unwrap();
-    }
-
-    #[test]
-    fn an_old_copy_is_refused_when_it_returns() {
-        let mut leases = Allocator::new(&[node("n1", 4)]);
-        leases.lease(&key(1, 2, 0), claim("n1", &[0], 0)).unwrap();
-        leases.release(&key(1, 2, 0));
-        let refused = leases.lease(&key(1, 1, 0), claim("n1", &[0], 0));
-        assert_eq!(refused, Err(LeaseError::Fenced { asked: 1, seen: 2 }));
-        leases.lease(&key(1, 1, 1), claim("n1", &[0], 0)).expect("another replica is not fenced");
-    }
-
-    #[test]
-    fn what_is_not_there_is_refused() {
-        let mut leases = Allocator::new(&[node("n1", 1)]);
-        assert!(matches!(leases.lease(&key(1, 1, 0), claim("n2", &[], 0)), Err(LeaseError::UnknownNode(_))));
-        assert!(matches!(leases.lease(&key(1, 1, 0), claim("n1", &[7], 0)), Err(LeaseError::UnknownDevice { .. })));
-        leases.lease(&key(1, 1, 0), claim("n1", &[], 10_000)).unwrap();
-        let refused = leases.lease(&key(2, 1, 0), claim("n1", &[], 10_000));
-        assert!(matches!(refused, Err(LeaseError::Cpu { .. })), "{refused:?}");
-    }
-
-    #[derive(Debug, Clone)]
-    enum Act {
-        Lease(u128, u64, u32, u32, u64),
-        Release(u128, u64, u32),
-    }
-
-    fn act() -> impl Strategy<Value = Act> {
-        let who = || (0..4u128, 0..4u64, 0..2u32);
-        prop_oneof![
-            3 => (who(), 0..64u32, 0..9_000u64).prop_map(|((o, g, r), bits, cpu)| Act::Lease(o, g, r, bits, cpu)),
-            1 => who().prop_map(|(o, g, r)| Act::Release(o, g, r)),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn no_device_twice_no_core_too_many_no_old_generation(acts in proptest::collection::vec(act(), 1..60)) {
-            let mut leases = Allocator::new(&[node("n1", 5)]);
-            let mut highest: BTreeMap<(u128, u32), u64> = BTreeMap::new();
-            for act in acts {
-                match act {
-                    Act::Lease(order, generation, replica, bits, cpu) => {
-                        let devices: Vec<u32> = (0..6).filter(|i| bits >> i & 1 == 1).collect();
-                        let before = leases.claims().clone();
-                        let known = before.contains_key(&key(order, generation, replica));
-                        let seen = highest.entry((order, replica)).or_default();
-                        let granted = leases.lease(&key(order, generation, replica), claim("n1", &devices, cpu)).is_ok();
-                        if granted {
-                            prop_assert!(known || generation >= *seen);
-                        } else {
-                            prop_assert_eq!(&before, leases.claims());
-                        }
-                        *seen = generation.max(*seen);
-                    }
-                    Act::Release(order, generation, replica) => leases.release(&key(order, generation, replica)),
-                }
-                let mut devices = BTreeSet::new();
-                let mut cpu = 0;
-                for held in leases.claims().values() {
-                    cpu += held.cpu.milli();
-                    for &device in &held.devices {
-                        prop_assert!(device < 5 && devices.insert(device));
-                    }
-                }
-                prop_assert!(cpu <= 16_000);
-            }
-        }
-
-        #[test]
-        fn leases_restored_from_records_bind_as_before(acts in proptest::collection::vec(act(), 1..40)) {
-            let mut leases = Allocator::new(&[node("n1", 5)]);
-            for act in &acts {
-                if let Act::Lease(order, generation, replica, bits, cpu) = act {
-                    let devices: Vec<u32> = (0..5).filter(|i| bits >> i & 1 == 1).collect();
-                    let _ = leases.lease(&key(*order, *generation, *replica), claim("n1", &devices, *cpu));
-                }
-            }
-            let mut again = Allocator::new(&[node("n1", 5)]);
-            for (key, claim) in leases.claims() {
-                again.restore(key, claim);
-            }
-            prop_assert_eq!(leases.claims(), again.claims());
-            for device in 0..5 {
-                let wanted = claim("n1", &[device], 0);
-                let fresh = key(99, 1, 0);
-                prop_assert_eq!(leases.clone().lease(&fresh, wanted.clone()), again.clone().lease(&fresh, wanted));
-            }
-        }
-    }
-}
+mod tests;

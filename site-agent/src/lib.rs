@@ -16,12 +16,15 @@ mod client;
 mod device;
 mod error;
 mod fence;
+pub mod identity;
 mod input;
 pub mod lease;
+mod passive;
 mod probe;
 mod record;
 mod run;
 pub mod store;
+mod telling;
 mod trains;
 
 pub use config::AgentConfig;

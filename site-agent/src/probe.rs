@@ -4,7 +4,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::future::join_all;
 use rhumb_model::{LinkId, PointName};
 use rhumb_probe::{Key, Mode, Prober, Reflector, Target};
-use rhumb_wire::{BandwidthFigures, Desired, LinkFigures, PairFigures, PairTarget, ProbeTarget};
+use rhumb_wire::{
+    BandwidthFigures, Desired, LinkFigures, PairFigures, PairTarget, PathChange, ProbeTarget, WindowFigures,
+};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -123,7 +125,7 @@ async fn resolve(address: &str) -> Option<SocketAddr> {
 }
 
 /// The prober's figures as they are reported.
-pub(crate) fn figures(prober: &Prober, bandwidth: impl Fn(&LinkId) -> Option<BandwidthFigures>) -> Vec<LinkFigures> {
+pub(crate) fn figures(prober: &Prober, bandwidths: impl Fn(&LinkId) -> Vec<BandwidthFigures>) -> Vec<LinkFigures> {
     // of several targets under one id the last one counts, as in the prober
     let mut found: BTreeMap<LinkId, LinkFigures> = BTreeMap::new();
     for seen in prober.snapshot() {
@@ -141,9 +143,27 @@ pub(crate) fn figures(prober: &Prober, bandwidth: impl Fn(&LinkId) -> Option<Ban
             jitter_us: seen.jitter_us,
             last_reply_age_us: seen.last_reply_age_us,
             rtt_p99_us: seen.rtt_p99_us,
-            bandwidth: bandwidth(&link),
+            bandwidths: bandwidths(&link),
+            stale: seen.stale,
         };
         found.insert(link, figures);
     }
     found.into_values().collect()
+}
+
+/// The windows that the prober has recorded since the last call. Those of whole ways are not kept.
+pub(crate) fn windows(prober: &Prober) -> Vec<WindowFigures> {
+    let window = |seen: rhumb_probe::LinkWindow| {
+        let record = &seen.record;
+        let moved = seen.change.min_moved.map(|(from_ns, to_ns)| (from_ns / 1_000, to_ns / 1_000));
+        Some(WindowFigures {
+            link: LinkId::new(&seen.link).ok()?,
+            start_ms: record.start_ns / 1_000_000,
+            age_ms: seen.ended_ms_ago,
+            change: seen.change.path_changed.then_some(PathChange { min_moved_us: moved }),
+            // numbers and texts under names: there is nothing that cannot be written
+            record: serde_json::to_value(record).ok()?,
+        })
+    };
+    prober.take_windows().into_iter().filter_map(window).collect()
 }

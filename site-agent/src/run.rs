@@ -1,23 +1,29 @@
 //! The agent as a process: opens what it needs, looks at the world, talks with the orchestrator, and ends in order.
 
 use crate::{
-    agent::{Agent, Envelope, Foundation, Inventory, Outdated, SiteNodes, Visible, runs},
-    carrier::{Carrier, shown},
+    agent::{Agent, Envelope, Foundation, Outdated, SiteNodes, Visible, runs},
+    carrier::{Carrier, Planes, shown},
     client::{Client, SyncError},
     config::{AgentConfig, Devices, Listen, OnShutdown, SyncConfig, duration},
-    dataplane::overlay::{self, Overlay, OverlayConfig},
-    device,
+    dataplane::{
+        kernel::KernelRoutes,
+        overlay::{self, Overlay, OverlayConfig},
+    },
+    device::{self, Seen},
     durable::{self, Keep},
     error::AgentError,
     host::BootTime,
+    identity::{Credential, Held, keep_renewed},
+    passive::Passive,
     probe::{self, Roster},
     store::DatasetStore,
+    telling::Telling,
     trains::{self, Trains},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rhumb_probe::{Prober, ProberConfig, Reflector, ReflectorConfig};
 use rhumb_runtimes::{AnyRuntime, Base};
-use rhumb_wire::{NodeReport, Report, SyncReply};
+use rhumb_wire::{NodeReport, SyncReply};
 use serde::Serialize;
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -50,13 +56,18 @@ const CLOSE_ROUTES: Duration = Duration::from_secs(5);
 /// Runs the agent until `shutdown` is done. Needs a tokio runtime of several threads.
 pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Result<(), AgentError> {
     config.check()?;
-    let client =
-        Client::new(&config.orchestrator, &config.secret()?, &config.sync, config.limits.reply.bytes() as usize)?;
+    let credential = config.credential()?;
+    let reply_bytes = config.limits.reply.bytes() as usize;
+    let client = Client::new(&config.orchestrator, &credential, &config.sync, reply_bytes)?;
     let devices = config.devices.clone();
     let looked = spawn_blocking(move || device::inventory(devices.as_ref())).await.map_err(|_| AgentError::Panic)??;
-    let device::Inventory { nodes, changes } = looked;
+    let device::Inventory { nodes, eye } = looked;
     let data_dir = prepare(&config.data_dir)?;
     let _lock = lock(&data_dir)?;
+    let identities = match credential {
+        Credential::Certificate(held) => Some(keep_renewed(held, data_dir.clone())),
+        Credential::Token(_) => None,
+    };
     let store = Arc::new(open_store(&config, data_dir.clone()).await?);
     let reflector = Reflector::bind(config.listen.reflector, ReflectorConfig::default())?;
     let mut random = StdRng::from_os_rng();
@@ -83,8 +94,10 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
         Some(Devices::Runtime { models, kinds }) => Some(SiteNodes { models: models.clone(), kinds: kinds.clone() }),
         _ => None,
     };
-    let carrier: Arc<dyn Carrier> = overlay.clone();
+    let kernel = config.routes.kernel.clone().map(KernelRoutes::start).transpose()?;
+    let carrier: Arc<dyn Carrier> = Arc::new(Planes::new(Arc::clone(&overlay), kernel));
     let trains = Trains::start(&data_dir, random.random())?;
+    let passive = Passive::start(Arc::clone(&carrier), config.interfaces.clone());
     let foundation = Foundation {
         point: config.point.clone(),
         data_dir,
@@ -101,16 +114,21 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
     let driver = Driver {
         agent: Some(agent),
         client,
+        identities,
+        orchestrator: config.orchestrator,
+        reply_bytes,
         prober,
         reflector,
         trains,
+        passive,
+        telling: Telling::new(Instant::now().into_std()),
         roster: Roster::default(),
         ports,
         sync: config.sync,
         boot_id: Uuid::now_v7(),
         seq: 0,
-        inventory: Inventory::Send,
-        devices: changes,
+        eye,
+        told_inventory: None,
         told: Visible::default(),
         sent: Instant::now(),
         next: Instant::now(),
@@ -152,13 +170,28 @@ pub async fn shutdown_asked(parent: bool) -> io::Result<()> {
 }
 
 /// What the nodes have, once that changes.
-async fn changed(devices: &mut Option<watch::Receiver<Vec<NodeReport>>>) -> Vec<NodeReport> {
-    if let Some(changes) = devices {
+async fn changed(eye: &mut Option<Seen>) -> Vec<NodeReport> {
+    while let Some(seen) = eye {
+        match seen.nodes.changed().await {
+            Ok(()) => {
+                if let Some(nodes) = seen.nodes.borrow_and_update().clone() {
+                    return nodes;
+                }
+            }
+            // nobody looks any more
+            Err(_) => *eye = None,
+        }
+    }
+    std::future::pending().await
+}
+
+/// What this agent is known by, once that changes.
+async fn next_identity(identities: &mut Option<watch::Receiver<Held>>) -> Held {
+    if let Some(changes) = identities {
         if changes.changed().await.is_ok() {
             return changes.borrow_and_update().clone();
         }
-        // nobody looks any more
-        *devices = None;
+        *identities = None;
     }
     std::future::pending().await
 }
@@ -170,17 +203,24 @@ struct Driver {
     /// `None`: a step is being made.
     agent: Option<Agent<AnyRuntime>>,
     client: Client,
+    /// Certificates as they are renewed.
+    identities: Option<watch::Receiver<Held>>,
+    orchestrator: String,
+    reply_bytes: usize,
     prober: Prober,
     reflector: Reflector,
     trains: Trains,
+    passive: Passive,
+    telling: Telling,
     roster: Roster,
     ports: Listen,
     sync: SyncConfig,
     boot_id: Uuid,
     seq: u64,
-    inventory: Inventory,
-    /// What the nodes have, whenever that changes.
-    devices: Option<watch::Receiver<Vec<NodeReport>>>,
+    /// What is seen of this host.
+    eye: Option<Seen>,
+    /// What the report on its way told of the nodes.
+    told_inventory: Option<rhumb_wire::Telling>,
     /// What the last report said.
     told: Visible,
     /// When it was sent.
@@ -208,8 +248,7 @@ impl Driver {
                     call = None;
                     let (sent, answer) = answer;
                     self.answer(sent, answer);
-                    self.step().await?;
-                    if self.is_news() {
+                    if self.step().await? || self.is_news() {
                         self.hurry();
                     }
                 }
@@ -217,12 +256,16 @@ impl Driver {
                     let wait_ms = self.wait_ms();
                     call = Some(self.call(wait_ms));
                 }
-                nodes = changed(&mut self.devices) => {
-                    self.agent().renew(nodes);
-                    self.inventory = Inventory::Send;
-                    // the call on its way says what there was
-                    call = None;
-                    self.hurry();
+                nodes = changed(&mut self.eye) => {
+                    if self.agent().renew(nodes) {
+                        // the call on its way says what there was
+                        call = None;
+                        self.hurry();
+                    }
+                }
+                held = next_identity(&mut self.identities) => {
+                    let credential = Credential::Certificate(held);
+                    self.client = Client::new(&self.orchestrator, &credential, &self.sync, self.reply_bytes)?;
                 }
                 _ = tick.tick() => {
                     if self.step().await? {
@@ -264,10 +307,8 @@ impl Driver {
         let has_new_nodes = agent.has_new_nodes();
         if let Some(desired) = agent.desired().cloned() {
             self.roster.follow(&self.prober, &self.reflector, &desired).await;
+            self.passive.follow(&desired);
             self.trains.follow(&desired, self.roster.mode(), |link| self.roster.address(link));
-        }
-        if has_new_nodes {
-            self.inventory = Inventory::Send;
         }
         Ok(has_new_nodes)
     }
@@ -301,7 +342,11 @@ impl Driver {
     /// A report of this moment, on its way.
     fn call(&mut self, wait_ms: u64) -> Call {
         self.seq += 1;
-        let links = probe::figures(&self.prober, |link| self.trains.figure(link));
+        // the most trusted first
+        let bandwidths = |link: &_| self.passive.figure(link).into_iter().chain(self.trains.figure(link)).collect();
+        let (links, now) = (probe::figures(&self.prober, bandwidths), Instant::now().into_std());
+        self.telling.add(probe::windows(&self.prober), now);
+        let (links, windows) = self.telling.next(links, now);
         let (pairs, trains) = (probe::pairs(&self.prober), trains::heard(&self.reflector));
         let envelope = Envelope {
             boot_id: self.boot_id,
@@ -309,14 +354,17 @@ impl Driver {
             wait_ms,
             probe_port: self.ports.reflector.port(),
             overlay_port: self.ports.overlay.port(),
-            inventory: self.inventory,
             links,
+            windows,
             pairs,
             trains,
         };
+        let figures = self.eye.as_ref().map(|eye| eye.figures.borrow().clone());
         let agent = self.agent();
-        let (visible, report): (Visible, Report) = (agent.visible(), agent.report(envelope));
-        self.told = visible;
+        agent.measure(figures.unwrap_or_default());
+        let visible = agent.visible();
+        let (report, telling) = agent.report(envelope);
+        (self.told, self.told_inventory) = (visible, Some(telling));
         self.sent = Instant::now();
         let (client, sent) = (self.client.clone(), BootTime::now());
         Box::pin(async move { (sent, client.sync(&report).await) })
@@ -330,8 +378,12 @@ impl Driver {
         if self.failures > 0 {
             tracing::info!(failures = self.failures, "the orchestrator answers again");
         }
-        (self.failures, self.inventory) = (0, Inventory::Known);
+        self.telling.answered();
+        self.failures = 0;
         self.failure.clear();
+        if let Some(telling) = self.told_inventory.take() {
+            self.agent().told(telling, reply.inventory);
+        }
         self.agent().answered(sent, BootTime::now());
         for ack in &reply.log_acks {
             self.agent().acknowledge(&ack.key, ack.up_to);
@@ -360,8 +412,6 @@ impl Driver {
         let most = duration(self.sync.backoff).saturating_mul(1 << self.failures.min(16));
         let most = most.min(duration(self.sync.backoff_max)).as_micros() as u64;
         self.failures += 1;
-        // whoever answers next may have forgotten what this one has
-        self.inventory = Inventory::Send;
         // anywhere below the bound, so that agents that lost one orchestrator do not come back all at once
         let pause = self.random.random_range(most / 4..=most.max(1));
         self.next = Instant::now() + Duration::from_micros(pause);

@@ -1,11 +1,12 @@
-//! Measures the bandwidth of this point's links by packet trains, one link at a time, within budgets that outlive the agent.
+//! Measures the bandwidth of this point's links by packet trains, and what of it is free by streams, one link at a time,
+//! within budgets that outlive the agent.
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use rhumb_model::{BandwidthMethod, Confidence, LinkId};
+use rhumb_model::{Bandwidth, LinkId};
 use rhumb_probe::{
     ActiveMethod, BandwidthConfig, BandwidthLedger, BandwidthSummary, Mode, ProbeError, Reflector, measure,
 };
-use rhumb_wire::{BandwidthFigures, Desired, TrainHeard, TrainOrder};
+use rhumb_wire::{BandwidthFigures, Desired, TrainHeard};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -21,6 +22,8 @@ const LEDGER: &str = "bandwidth.json";
 const MOST_RUN_BYTES: u64 = 8_000_000;
 /// A run with less is not worth it: two short trains.
 const LEAST_RUN_BYTES: u64 = 150_000;
+/// Runs over one link are no closer than this.
+const LEAST_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the next run is looked for.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -39,7 +42,8 @@ struct Shared {
 
 #[derive(Debug)]
 struct Lane {
-    order: TrainOrder,
+    every: Duration,
+    capacity: Bandwidth,
     address: SocketAddr,
     /// An order's traffic has the link: measuring would be in its way.
     busy: bool,
@@ -63,11 +67,13 @@ impl Trains {
         shared.mode.clone_from(mode);
         let mut before = std::mem::take(&mut shared.lanes);
         for target in &desired.probes {
-            let (Some(order), Some(address)) = (target.trains, address(&target.link)) else { continue };
+            let (Some(every_ms), Some(capacity)) = (target.trains_every_ms, target.capacity) else { continue };
+            let Some(address) = address(&target.link) else { continue };
+            let every = Duration::from_millis(every_ms).max(LEAST_INTERVAL);
             let busy = desired.routes.iter().any(|route| route.next_link.as_ref() == Some(&target.link));
             let kept = before.remove(&target.link).filter(|lane| lane.address == address);
             let (due, found) = kept.map_or((None, None), |lane| (lane.due, lane.found));
-            shared.lanes.insert(target.link.clone(), Lane { order, address, busy, due, found });
+            shared.lanes.insert(target.link.clone(), Lane { every, capacity, address, busy, due, found });
         }
     }
 
@@ -129,17 +135,17 @@ impl Shared {
     /// A link whose run is due, with the next run drawn: intervals vary, so that sites do not march in step.
     fn next(&mut self, random: &mut StdRng) -> Option<Due> {
         let now = Instant::now();
-        let site_kbps = self.lanes.values().fold(0_u64, |sum, lane| sum.saturating_add(lane.order.capacity.kbps()));
+        let site_kbps = self.lanes.values().fold(0_u64, |sum, lane| sum.saturating_add(lane.capacity.kbps()));
         let mut found = None;
         for (link, lane) in &mut self.lanes {
-            let every = Duration::from_millis(lane.order.every_ms.max(1_000));
+            let every = lane.every;
             // the first some time within an interval, not at once: the agent has better things to do when it starts
             let due = *lane.due.get_or_insert_with(|| now + every.mul_f64(random.random_range(0.1..1.0)));
             if due > now || lane.busy || found.is_some() {
                 continue;
             }
             lane.due = Some(now + every.mul_f64(random.random_range(0.75..1.25)));
-            let link_kbps = lane.order.capacity.kbps();
+            let link_kbps = lane.capacity.kbps();
             let mode = self.mode.clone();
             found = Some(Due { link: link.clone(), address: lane.address, link_kbps, site_kbps, mode });
         }
@@ -155,22 +161,17 @@ async fn measured(due: &Due, ledger: &mut BandwidthLedger) -> Result<Option<Band
         return Ok(None);
     }
     let label = label(&due.link);
-    let target = due.address.to_string();
-    let method = ActiveMethod::Trains;
-    let config = BandwidthConfig { target, mode: due.mode.clone(), method, budget_bytes, label, overhead_bytes: None };
+    let method = ActiveMethod::Available;
+    let config = BandwidthConfig { mode: due.mode.clone(), method, budget_bytes, label, overhead_bytes: None };
     let found = measure(due.address, config).await?;
     ledger.refund(name, budget_bytes.saturating_sub(found.sent_bytes))?;
     Ok(figures(&found, label))
 }
 
 fn figures(found: &BandwidthSummary, label: u32) -> Option<BandwidthFigures> {
-    let confidence = match found.confidence {
-        rhumb_probe::Confidence::Low => Confidence::Low,
-        rhumb_probe::Confidence::Medium => Confidence::Medium,
-        rhumb_probe::Confidence::High => Confidence::High,
-    };
-    let rate_kbps = found.rate_kbps?;
-    Some(BandwidthFigures { rate_kbps, method: BandwidthMethod::Trains, confidence, label, age_us: 0 })
+    let (rate_kbps, available_kbps) = (found.rate_kbps?, found.available_kbps);
+    let (method, confidence) = (found.method, found.confidence);
+    Some(BandwidthFigures { rate_kbps, available_kbps, method, confidence, label, age_us: 0 })
 }
 
 fn unix_us() -> u64 {
@@ -188,10 +189,10 @@ mod tests {
 
     fn shared(links: u32) -> Shared {
         let lane = |i: u32| {
-            let order = TrainOrder { every_ms: 600_000, capacity: rhumb_model::Bandwidth::from_mbps(100) };
+            let (every, capacity) = (Duration::from_mins(10), Bandwidth::from_mbps(100));
             let address = SocketAddr::from(([127, 0, 0, 1], 862));
             let due = Some(Instant::now());
-            (LinkId::new(&format!("l{i}")).unwrap(), Lane { order, address, busy: i == 0, due, found: None })
+            (LinkId::new(&format!("l{i}")).unwrap(), Lane { every, capacity, address, busy: i == 0, due, found: None })
         };
         Shared { lanes: (0..links).map(lane).collect(), mode: Mode::Open }
     }

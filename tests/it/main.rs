@@ -2,9 +2,11 @@
 
 mod contention;
 mod documents;
+mod enrolment;
 mod examples;
 mod lost_agent;
 mod lost_orchestrator;
 mod measured;
 mod restarted;
+mod routes;
 mod streams;

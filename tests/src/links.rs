@@ -34,14 +34,14 @@ pub fn astray(links: &[Value]) -> Vec<String> {
 /// Waits until decisions see the network as it is meant to be, in every link's p95: on a machine that was busy a moment
 /// ago, answers to probes came late.
 pub fn settle(demo: &Demo) {
-    wait_until(secs(60), "every link's p95 is near the configured figure", || {
+    wait_until(secs(90), "every link's held p95 is near the configured figure", || {
         let right = |l: &Value| {
-            let p95 = l["rtt_us"]["p95"].as_i64().filter(|_| l["stale"] == false);
+            let p95 = l["held_rtt_us"]["p95"].as_i64().filter(|_| l["stale"] == false);
             p95.is_some_and(|us| near(us / 2, int(&l["configured_latency_us"])))
         };
         let links = all(demo);
         let wrong: Vec<_> =
-            links.iter().filter(|l| !right(l)).map(|l| format!("{}: {}", text(&l["id"]), l["rtt_us"])).collect();
+            links.iter().filter(|l| !right(l)).map(|l| format!("{}: {}", text(&l["id"]), l["held_rtt_us"])).collect();
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     });
 }

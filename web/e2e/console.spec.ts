@@ -206,3 +206,17 @@ test("a link shows its round trips over time and how far to look back is chosen"
   await expect(history.locator("canvas")).toHaveCount(2);
   expect(mock.asked.filter((line) => line === "GET /v1/links/xa-bj/history").length).toBeGreaterThan(1);
 });
+
+test("a site's nodes are drawn with what joins their devices, and a held device leads to its order", async ({ watched: page, server }) => {
+  await enter(page, server, "#/sites/shanghai-1");
+  const sliced = page.locator(".node-card", { hasText: "shanghai-1-n2" });
+  const drawing = sliced.getByTestId("topology");
+  await expect(drawing.locator(".seat")).toHaveCount(8);
+  await expect(drawing.locator("text", { hasText: "NUMA" })).toHaveCount(2);
+  await expect(drawing.locator("text", { hasText: "PCIe" })).toHaveCount(4);
+  await expect(drawing.locator(".nvlink")).toHaveCount(1);
+  await expect(drawing.locator(".slice.is-held")).toHaveCount(2);
+  await expect(sliced).toContainText("2 × 1g.10gb, 1 × 2g.20gb");
+  await page.locator(".node-card", { hasText: "shanghai-1-n0" }).locator(".topology a").first().click();
+  await expect(page).toHaveURL(/#\/orders\//);
+});

@@ -64,4 +64,15 @@ pub enum EmulatorError {
         #[source]
         source: io::Error,
     },
+    /// One end of a cable could not be made.
+    #[error("cannot make the device {device} in {namespace}; root and a kernel with TUN are needed", namespace = namespace.display())]
+    Cable {
+        /// Where it was to be.
+        namespace: std::path::PathBuf,
+        /// Its name.
+        device: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
 }

@@ -2,6 +2,7 @@
 //!
 //! Every directed link gets a UDP front and a TCP front on the loopback interface. What is sent to a front arrives at the
 //! link's target after the link's delay, jitter, loss and rate; the answer comes back with the shape of the reverse link.
+//! Between network namespaces a cable (feature `cables`) carries whole IP packets in the same way.
 //! A control channel is a TCP front whose delay and reachability follow the cheapest un-cut path to the orchestrator.
 //!
 //! Invariants:
@@ -17,6 +18,8 @@
 //! Rates count payload octets. TCP loses no byte: a lost segment shows as what its sender would notice, one more round trip
 //! before the bytes arrive.
 
+#[cfg(feature = "cables")]
+mod cable;
 mod config;
 mod control;
 mod emulator;
@@ -28,6 +31,8 @@ mod tcp;
 mod timer;
 mod udp;
 
+#[cfg(feature = "cables")]
+pub use cable::{Cable, CableEnd, Cables};
 pub use config::{ControlConfig, EmulatorConfig, Faults, LinkConfig, LinkShape, ShapePatch};
 pub use emulator::Emulator;
 pub use error::EmulatorError;

@@ -15,14 +15,23 @@ use crate::link::{Link, Transit};
 /// Of threads that stand for the network: what they are late is delay.
 const NICENESS: i32 = -15;
 
-/// A datagram on its way. Sent to `to`, or to the socket's peer if there is none.
+/// A datagram on its way.
 #[derive(Debug)]
 pub(crate) struct Datagram {
     pub(crate) link: Arc<Link>,
     pub(crate) transit: Transit,
-    pub(crate) socket: Arc<UdpSocket>,
-    pub(crate) to: Option<SocketAddr>,
+    pub(crate) exit: Exit,
     pub(crate) payload: Box<[u8]>,
+}
+
+/// Where a datagram comes out.
+#[derive(Debug)]
+pub(crate) enum Exit {
+    /// Sent to `to`, or to the socket's peer if there is none.
+    Udp { socket: Arc<UdpSocket>, to: Option<SocketAddr> },
+    /// A network device of its own.
+    #[cfg(feature = "cables")]
+    Device(Arc<crate::cable::Device>),
 }
 
 /// Handle of the release thread; times are nanoseconds since its start.
@@ -185,9 +194,11 @@ impl Action {
 impl Datagram {
     fn release(self) {
         for _ in 0..self.link.datagram_left(self.payload.len(), self.transit) {
-            let sent = match self.to {
-                Some(to) => self.socket.send_to(&self.payload, to),
-                None => self.socket.send(&self.payload),
+            let sent = match &self.exit {
+                Exit::Udp { socket, to: Some(to) } => socket.send_to(&self.payload, *to),
+                Exit::Udp { socket, to: None } => socket.send(&self.payload),
+                #[cfg(feature = "cables")]
+                Exit::Device(device) => device.send(&self.payload),
             };
             if let Err(error) = sent {
                 // as on a real network: nobody listens there, or the host's buffer is full

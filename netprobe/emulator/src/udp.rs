@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::EmulatorError;
 use crate::link::Link;
-use crate::timer::{Datagram, Timer, wake_on_time};
+use crate::timer::{Datagram, Exit, Timer, wake_on_time};
 
 /// An upstream socket without traffic for this long is closed.
 const IDLE_NS: u64 = 60_000_000_000;
@@ -191,7 +191,8 @@ impl Receiver {
             }
         };
         if let Some(transit) = link.accept_datagram(bytes, now) {
-            self.timer.send(Datagram { link, transit, socket, to: None, payload: self.buffer[..bytes].into() });
+            let exit = Exit::Udp { socket, to: None };
+            self.timer.send(Datagram { link, transit, exit, payload: self.buffer[..bytes].into() });
         }
         true
     }
@@ -209,8 +210,8 @@ impl Receiver {
         let link = Arc::clone(&front.reverse);
         if let Some(transit) = link.accept_datagram(bytes, now) {
             let socket = Arc::clone(&front.socket.sender);
-            let to = Some(upstream.client);
-            self.timer.send(Datagram { link, transit, socket, to, payload: self.buffer[..bytes].into() });
+            let exit = Exit::Udp { socket, to: Some(upstream.client) };
+            self.timer.send(Datagram { link, transit, exit, payload: self.buffer[..bytes].into() });
         }
         true
     }

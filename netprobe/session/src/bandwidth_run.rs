@@ -1,5 +1,6 @@
 //! How many trains of what length: longer and longer until the rate no longer depends on the length, within a budget.
 
+use rhumb_model::Confidence;
 use serde::{Deserialize, Serialize};
 
 use crate::bandwidth::{MOST_CREDIBLE_KBPS, TrainRate, train_rate};
@@ -73,18 +74,6 @@ pub struct Found {
     pub lost: u32,
     /// Octets sent, as the link counts them.
     pub sent_bytes: u64,
-}
-
-/// How far to trust a rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Confidence {
-    /// Nothing, or one train that no other bears out.
-    Low,
-    /// The longest trains agree within 10 %.
-    Medium,
-    /// Three trains, long enough for any burst, agree within 5 %.
-    High,
 }
 
 /// Why a run is over.

@@ -15,9 +15,10 @@
 //! - no answer is longer than its question, and nothing that is an answer gets one.
 
 mod bandwidth;
+mod bandwidth_available;
 mod bandwidth_budget;
+mod bandwidth_counters;
 mod bandwidth_run;
-mod bandwidth_trust;
 mod clock;
 mod directions;
 mod extensions;
@@ -37,9 +38,10 @@ mod trend;
 mod variation;
 
 pub use bandwidth::{MOST_CREDIBLE_KBPS, TrainRate, train_rate};
+pub use bandwidth_available::{Available, AvailableConfig, AvailableNext, AvailableRun, Sent};
 pub use bandwidth_budget::{BandwidthBudget, USUAL_SHARE_PPM, USUAL_SPAN_US};
-pub use bandwidth_run::{BandwidthRun, Confidence, Ended, Found, Next, RunConfig};
-pub use bandwidth_trust::{BandwidthEstimate, BandwidthMethod, CounterReading, most_trusted, residual};
+pub use bandwidth_counters::{CounterReading, Residual, residual};
+pub use bandwidth_run::{BandwidthRun, Ended, Found, Next, RunConfig};
 pub use clock::{ErrorEstimate, Now, NtpTime, StampFormat};
 pub use extensions::{ClockSource, Counted, DirectCounts, Extensions, Reported, Service};
 pub use figures::{ClockOffset, Figures, OneWayDelays, PathSeen, RoundTrips};
@@ -49,6 +51,7 @@ pub use packet::{AUTHENTICATED_BYTES, BASE_BYTES, Mode, PacketError, ReflectorPa
 pub use record::{Record, Way};
 pub use reflection::FarCount;
 pub use reflector::{Counting, Incoming, Reflector, ReflectorConfig, ReflectorCounts, Reply, Unanswered};
+pub use rhumb_model::{BandwidthMethod, Confidence};
 pub use sample::{Apparent, FarClock, OneWay, Refused, Sample};
 pub use sender::{Answered, Received, ReplyError, Sender, SenderConfig};
 pub use spread::{BadSpread, Spread};
@@ -56,5 +59,5 @@ pub use train::{
     Arrival, MOST_TRAIN_PACKETS, TRAIN_HEADER_BYTES, TrainCount, TrainError, TrainHeader, TrainKind, TrainReceiver,
     arrivals, is_train,
 };
-pub use trend::{Change, StoredTrend, Trend, WindowView};
+pub use trend::{Change, Trend, WindowView};
 pub use variation::Variation;

@@ -5,7 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::directions::Before;
 use crate::figures::{Figures, PathSeen, Probe};
 use crate::reflection::FarCount;
+use crate::sample::LONGEST_NS;
 use crate::{Apparent, FarClock, Spread};
+
+/// Probes of one window, and its length: more are not believed. A million of them are still counted in 64 bits.
+const MOST_PROBES: u64 = 1 << 32;
+const MOST_LENGTH_NS: u64 = 86_400_000_000_000;
 
 /// Counts and histograms of a window whose probes are all answered or given up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,10 +24,13 @@ pub struct Record {
     /// Probes answered.
     pub received: u64,
     /// Answers whose times could not be true.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub refused: u64,
     /// Answers beyond the first.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub duplicates: u64,
     /// First answers that came after the answer to a later probe.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub reordered: u64,
     /// Round trips.
     pub round_trips: Spread,
@@ -42,17 +50,27 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Way {
     /// Probes lost on it; where the reflector keeps no count all are on the way there.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
     /// Copies that came beyond the first.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub duplicates: u64,
     /// Packets that came after one sent later.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub reordered: u64,
     /// Delay less the least of the window (PDV), the clocks' offset and drift taken out; empty without the far end's times.
     pub variation: Spread,
     /// Mean difference of successive delays in nanoseconds (IPDV).
     pub successive_ns: u64,
     /// Delay; empty unless both clocks followed UTC well enough.
+    #[serde(default, skip_serializing_if = "Spread::is_empty")]
     pub delay: Spread,
+}
+
+/// What is most often none is not written down.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Record {
@@ -113,6 +131,23 @@ impl Record {
             far_clock: figures.far_clock,
             path: figures.path,
         }
+    }
+
+    /// Whether a record that somebody tells of can be one: no part is more than the whole, and nothing is so much that adding
+    /// up records could overflow.
+    pub fn can_be(&self) -> bool {
+        let ways = [&self.forward, &self.backward];
+        let counts = [self.refused, self.duplicates, self.reordered].into_iter();
+        let counts = counts.chain(ways.iter().flat_map(|way| [way.duplicates, way.reordered]));
+        let times = [self.successive_ns, self.forward.successive_ns, self.backward.successive_ns];
+        let spreads = ways.iter().flat_map(|way| [&way.variation, &way.delay]).chain([&self.round_trips]);
+        self.sent <= MOST_PROBES
+            && self.length_ns <= MOST_LENGTH_NS
+            && self.received <= self.sent
+            && ways.iter().all(|way| way.lost <= self.sent - self.received)
+            && counts.into_iter().all(|count| count <= MOST_PROBES)
+            && times.into_iter().all(|ns| ns <= LONGEST_NS)
+            && spreads.into_iter().all(|spread| spread.len() <= self.received)
     }
 
     /// Adds a later window to this one.

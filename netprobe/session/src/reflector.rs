@@ -21,8 +21,8 @@ const LONGEST_PROCESSING_NS: i64 = 10_000_000_000;
 pub struct ReflectorConfig {
     /// Whether packets carry a tag.
     pub mode: Mode,
-    /// Quality of the own clock.
-    pub error: ErrorEstimate,
+    /// Quality of the own clock, if it is given; else nobody vouches for it until `set_error`.
+    pub error: Option<ErrorEstimate>,
     /// Sessions with a count of their own; senders beyond that are answered without one.
     pub most_sessions: usize,
     /// Sessions and sources silent for this many nanoseconds are forgotten.
@@ -83,7 +83,7 @@ impl Default for ReflectorConfig {
     fn default() -> Self {
         Self {
             mode: Mode::Open,
-            error: ErrorEstimate::UNSYNCHRONISED,
+            error: None,
             most_sessions: 4_096,
             idle_ns: 60 * NS_PER_S,
             packets_per_second: 2_000,
@@ -98,6 +98,7 @@ impl Default for ReflectorConfig {
 #[derive(Debug)]
 pub struct Reflector {
     config: ReflectorConfig,
+    error: ErrorEstimate,
     sessions: BTreeMap<(SocketAddr, u16), Session>,
     sources: BTreeMap<IpAddr, Allowance>,
     swept_ns: u64,
@@ -163,6 +164,7 @@ impl Reflector {
     /// A reflector without sessions.
     pub fn new(config: ReflectorConfig) -> Self {
         Self {
+            error: config.error.unwrap_or(ErrorEstimate::UNSYNCHRONISED),
             config,
             sessions: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -213,9 +215,9 @@ impl Reflector {
         self.config.mode = Mode::Authenticated(key);
     }
 
-    /// Serves these networks from now on; none named means all.
-    pub fn serve(&mut self, sources: Vec<IpNet>) {
-        self.config.sources = sources;
+    /// Says from now on how good the own clock is.
+    pub fn set_error(&mut self, error: ErrorEstimate) {
+        self.error = error;
     }
 
     fn try_answer(
@@ -251,7 +253,7 @@ impl Reflector {
         let answer = ReflectorPacket {
             sequence: own_sequence,
             sent,
-            error: self.config.error,
+            error: self.error,
             ssid: packet.ssid,
             received: incoming.received.wall,
             sender_sequence: packet.sequence,
@@ -272,7 +274,7 @@ impl Reflector {
             received,
             answered: if counted.is_some() { own_sequence.wrapping_add(1) } else { 0 },
             counted,
-            synchronised: self.config.error.is_synchronised(),
+            synchronised: self.error.is_synchronised(),
         };
         let dscp = reply.get_mut(base_bytes..).map_or(incoming.dscp, |tail| reflecting.fill(tail));
         Ok(Reply { octets: reply, dscp })

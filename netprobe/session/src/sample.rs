@@ -160,6 +160,7 @@ mod tests {
 
     const FREE: ErrorEstimate = ErrorEstimate::UNSYNCHRONISED;
 
+    /// Case H-O17, its first sample (perfsonar/owamp#66).
     #[test]
     fn an_unsynchronised_far_clock_gives_no_one_way_delay() {
         let sample = sample([1_000_000.0, 999_733.0, 999_734.0, 1_000_009.1], FREE, FREE).unwrap();
@@ -167,6 +168,7 @@ mod tests {
         assert_eq!((sample.far_clock, sample.one_way), (FarClock::Unsynchronised, None));
     }
 
+    /// Case H-O17, its second sample.
     #[test]
     fn a_far_end_without_time_stamps_is_flagged() {
         let sample = sample([1_000_000.0, 0.0, 0.0, 1_000_025.0], FREE, FREE).unwrap();
@@ -174,7 +176,7 @@ mod tests {
         assert_eq!((sample.one_way, sample.apparent), (None, None));
     }
 
-    /// Both ends on one machine.
+    /// Fault F58. Both ends on one machine.
     #[test]
     fn no_delay_at_all_is_a_measurement() {
         assert_eq!(sample([1_000.0, 1_000.0, 1_000.0, 1_000.0], FREE, FREE).unwrap().rtt_ns, 0);

@@ -1,5 +1,6 @@
 //! Histograms that can be added up: of windows, and of links.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -10,29 +11,30 @@ const NS_PER_US: u64 = 1_000;
 /// How durations of one kind were spread. Kept in microseconds to three digits; least and most are exact to the nanosecond. A
 /// duration below a microsecond counts as one: it was measured, and is not missing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(into = "Buckets", try_from = "Buckets")]
+#[serde(into = "String", try_from = "String")]
 pub struct Spread {
     histogram: Histogram<u64>,
     least_ns: u64,
     most_ns: u64,
 }
 
-/// What is stored: the values that occurred and how often.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Buckets {
-    least_ns: u64,
-    most_ns: u64,
-    /// Microseconds and count, ascending.
-    counts: Vec<(u64, u64)>,
-}
-
 /// Why a stored spread cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a stored histogram with a value of {value_us} us, counted {count} times, cannot be")]
-pub struct BadSpread {
-    value_us: u64,
-    count: u64,
+pub enum BadSpread {
+    /// Not what is written here.
+    #[error("a stored histogram cannot be read at octet {at}: it is not base64 of whole numbers")]
+    Form {
+        /// Where reading stopped.
+        at: usize,
+    },
+    /// A value that is no duration, or more of them than can be.
+    #[error("a stored histogram with a value of {value_us} us, counted {count} times, cannot be")]
+    Value {
+        /// In microseconds.
+        value_us: u64,
+        /// How often.
+        count: u64,
+    },
 }
 
 impl Default for Spread {
@@ -97,34 +99,78 @@ fn resolved_us(duration_ns: u64) -> u64 {
     (duration_ns / NS_PER_US).max(1)
 }
 
-impl From<Spread> for Buckets {
+/// As it is stored: base64 of whole numbers of seven bits to an octet, the lowest first (LEB128): the least and how much more the
+/// most is, in nanoseconds; then for each value that occurred, in microseconds and ascending, how much more it is than the one
+/// before, and how often it did. Nothing at all is an empty text.
+impl From<Spread> for String {
     fn from(spread: Spread) -> Self {
-        let counts = spread.histogram.iter_recorded();
-        Self {
-            least_ns: spread.least_ns().unwrap_or(0),
-            most_ns: spread.most_ns,
-            counts: counts.map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value())).collect(),
+        let Some(least_ns) = spread.least_ns() else { return Self::new() };
+        let mut octets = Vec::new();
+        put(&mut octets, least_ns);
+        put(&mut octets, spread.most_ns - least_ns);
+        let mut before_us = 0;
+        for bucket in spread.histogram.iter_recorded() {
+            put(&mut octets, bucket.value_iterated_to() - before_us);
+            put(&mut octets, bucket.count_at_value());
+            before_us = bucket.value_iterated_to();
         }
+        STANDARD_NO_PAD.encode(octets)
     }
 }
 
-impl TryFrom<Buckets> for Spread {
+impl TryFrom<String> for Spread {
     type Error = BadSpread;
 
-    fn try_from(stored: Buckets) -> Result<Self, BadSpread> {
+    fn try_from(stored: String) -> Result<Self, BadSpread> {
         let mut spread = Self::default();
-        for (value_us, count) in stored.counts {
+        if stored.is_empty() {
+            return Ok(spread);
+        }
+        let octets = STANDARD_NO_PAD.decode(stored).map_err(|_| BadSpread::Form { at: 0 })?;
+        let mut at = 0;
+        let (least_ns, more_ns) = (take(&octets, &mut at)?, take(&octets, &mut at)?);
+        let mut value_us = 0_u64;
+        while at < octets.len() {
+            let (step_us, count) = (take(&octets, &mut at)?, take(&octets, &mut at)?);
+            value_us = value_us.saturating_add(step_us);
             let believable = (1..=crate::sample::LONGEST_NS / NS_PER_US * 2).contains(&value_us);
             if !believable || count == 0 || spread.histogram.len().checked_add(count).is_none() {
-                return Err(BadSpread { value_us, count });
+                return Err(BadSpread::Value { value_us, count });
             }
             spread.count(value_us, count);
         }
-        if !spread.is_empty() {
-            (spread.least_ns, spread.most_ns) = (stored.least_ns, stored.most_ns.max(stored.least_ns));
+        let most_ns = least_ns.saturating_add(more_ns);
+        if spread.is_empty() || most_ns > crate::sample::LONGEST_NS {
+            return Err(BadSpread::Value { value_us: most_ns / NS_PER_US, count: 0 });
         }
+        (spread.least_ns, spread.most_ns) = (least_ns, most_ns);
         Ok(spread)
     }
+}
+
+fn put(octets: &mut Vec<u8>, mut value: u64) {
+    while value > 0x7f {
+        octets.push(0x80 | (value & 0x7f) as u8);
+        value >>= 7;
+    }
+    octets.push(value as u8);
+}
+
+fn take(octets: &[u8], at: &mut usize) -> Result<u64, BadSpread> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let octet = *octets.get(*at).ok_or(BadSpread::Form { at: *at })?;
+        *at += 1;
+        let bits = u64::from(octet & 0x7f);
+        if bits > u64::MAX >> shift {
+            break;
+        }
+        value |= bits << shift;
+        if octet & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(BadSpread::Form { at: *at })
 }
 
 #[cfg(test)]
@@ -152,16 +198,49 @@ mod tests {
     fn less_than_a_microsecond_is_not_missing() {
         let none_at_all = of(&[0, 0, 400]);
         assert_eq!((none_at_all.len(), none_at_all.least_ns(), none_at_all.percentile_ns(50)), (3, Some(0), Some(400)));
-        let stored = serde_json::to_value(&none_at_all).unwrap();
-        assert_eq!(stored["counts"], serde_json::json!([[1, 3]]));
+        let read: Spread = serde_json::from_str(&serde_json::to_string(&none_at_all).unwrap()).unwrap();
+        assert_eq!(read, none_at_all);
     }
 
     #[test]
     fn a_stored_one_that_cannot_be_is_refused() {
-        for counts in ["[[0,1]]", "[[5,0]]", "[[9223372036854775,1]]", "[[5,18446744073709551615],[6,1]]"] {
-            let stored = format!(r#"{{"least_ns":1,"most_ns":2,"counts":{counts}}}"#);
-            assert!(serde_json::from_str::<Spread>(&stored).is_err(), "{counts}");
+        let stored = |numbers: &[u64]| {
+            let mut octets = Vec::new();
+            for number in numbers {
+                put(&mut octets, *number);
+            }
+            Spread::try_from(STANDARD_NO_PAD.encode(octets))
+        };
+        assert!(stored(&[1_000, 0, 5, 2]).is_ok());
+        let absurd: [&[u64]; 8] = [
+            &[1, 2],
+            &[1, 2, 0, 1],
+            &[1, 2, 5, 0],
+            &[1, 2, 9_223_372_036_854_775, 1],
+            &[1, 2, 5, u64::MAX, 1, 1],
+            &[1, 2, 5],
+            &[1, 2, u64::MAX, 1, u64::MAX, 1],
+            &[u64::MAX, u64::MAX, 5, 1],
+        ];
+        for numbers in absurd {
+            assert!(stored(numbers).is_err(), "{numbers:?}");
         }
+        // a number that does not end, and one of more than 64 bits
+        for octets in [vec![0x80], vec![0xff; 10]] {
+            assert!(Spread::try_from(STANDARD_NO_PAD.encode(octets)).is_err());
+        }
+        assert!(Spread::try_from("no base64!".to_owned()).is_err());
+        assert_eq!(Spread::try_from(String::new()), Ok(Spread::default()));
+    }
+
+    /// A minute of an ordinary path, and the worst there can be: no two of 300 alike.
+    #[test]
+    fn a_minute_takes_little_room() {
+        let ordinary: Vec<u64> = (0..300).map(|i| 40_000_000 + (i % 17) * 40_000 + (i % 5) * 7_000).collect();
+        let scattered: Vec<u64> = (0..300).map(|i| 1_000_000 + i * 197_000_000).collect();
+        let length = |durations: &[u64]| String::from(of(durations)).len();
+        assert!(length(&ordinary) < 200, "{}", length(&ordinary));
+        assert!(length(&scattered) < 1_700, "{}", length(&scattered));
     }
 
     proptest! {

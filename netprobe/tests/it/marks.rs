@@ -88,8 +88,9 @@ async fn one_way_delays_need_two_good_clocks() {
     for (near, far_clock, told) in
         [(good, good, true), (good, ErrorEstimate::UNSYNCHRONISED, false), (vague, good, false)]
     {
-        let far = reflector(LOOPBACK, ReflectorConfig { error: far_clock, ..ReflectorConfig::default() }).unwrap();
-        let summary = send(SendConfig { clock: near, ..run(far.address()) }).await.unwrap();
+        let far =
+            reflector(LOOPBACK, ReflectorConfig { error: Some(far_clock), ..ReflectorConfig::default() }).unwrap();
+        let summary = send(SendConfig { clock: Some(near), ..run(far.address()) }).await.unwrap();
         assert_whole(&summary);
         let delays = (summary.forward.delay_min_us, summary.backward.delay_min_us);
         assert_eq!((delays.0.is_some(), delays.1.is_some()), (told, told), "{summary:?}");

@@ -128,6 +128,6 @@ async fn hops_are_seen_each_way_and_another_path_is_noticed() {
     routers.take_the_longer_way();
     let moved = until(&prober, "ab", |figures| figures.path_changed).await;
     assert_eq!(hops(&moved), (Some(253), Some(254)), "two routers there, one back");
-    let other = until(&prober, "ab v6", |figures| figures.steady_min_us.is_some()).await;
+    let other = until(&prober, "ab v6", |figures| figures.floor_us.is_some()).await;
     assert!(!other.path_changed && !other.path.changed);
 }

@@ -1,6 +1,6 @@
-//! Who asks: bearer tokens, known by their hash only.
+//! Who asks: bearer tokens, known by their hash only, and certificates of agents.
 
-use crate::{problem::Problem, router::App};
+use crate::{problem::Problem, router::App, tls::Peer};
 use axum::{
     extract::FromRequestParts,
     http::{header, request::Parts},
@@ -33,7 +33,32 @@ pub struct Session {
 
 /// The agent of a point.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Agent(pub PointName);
+pub struct Agent {
+    pub point: PointName,
+    /// Accelerators that its site may report; `None`: as many as it has.
+    pub most_devices: Option<u32>,
+    /// The certificate that it came with, if it came with one.
+    pub serial: Option<String>,
+}
+
+impl Agent {
+    /// By the certificate that the connection was opened with, else by a token.
+    pub async fn of(parts: &Parts, app: &App) -> Result<Self, Problem> {
+        if let Some(Peer(identity)) = parts.extensions.get::<Peer>() {
+            let known = app.desk.certified(identity).await?;
+            app.limits.check(sha256(known.serial.as_bytes()))?;
+            return Ok(Self { point: known.point, most_devices: known.most_devices, serial: Some(known.serial) });
+        }
+        let record = token(parts, app).await?;
+        match record.kind {
+            TokenKind::Agent => {
+                let point = PointName::new(&record.subject).map_err(|_| Problem::unauthorised())?;
+                Ok(Self { point, most_devices: None, serial: None })
+            }
+            TokenKind::Tenant | TokenKind::Admin => Err(Problem::forbidden("this needs the credential of an agent")),
+        }
+    }
+}
 
 async fn token(parts: &Parts, app: &App) -> Result<TokenRecord, Problem> {
     let header = parts.headers.get(header::AUTHORIZATION).and_then(|h| h.to_str().ok());
@@ -78,10 +103,6 @@ impl FromRequestParts<App> for Agent {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let record = token(parts, app).await?;
-        match record.kind {
-            TokenKind::Agent => PointName::new(&record.subject).map(Self).map_err(|_| Problem::unauthorised()),
-            TokenKind::Tenant | TokenKind::Admin => Err(Problem::forbidden("this needs the token of an agent")),
-        }
+        Self::of(parts, app).await
     }
 }

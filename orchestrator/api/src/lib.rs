@@ -14,10 +14,12 @@ mod problem;
 mod router;
 mod routes;
 mod serve;
+pub mod tls;
 mod views;
 
 pub use auth::{Agent, Principal};
 pub use guard::Hosts;
 pub use problem::Problem;
 pub use router::{App, PUBLIC, openapi, router};
-pub use serve::serve;
+pub use serve::{serve, serve_tls};
+pub use views::telemetry::device_metrics;

@@ -117,6 +117,7 @@ impl From<DeskError> for Problem {
         match error {
             DeskError::NotFound { .. } => Self::not_found(detail),
             DeskError::Document(e) => Self::document(&e),
+            DeskError::Credential(_) => Self { detail, ..Self::unauthorised() },
             DeskError::Forbidden(_) => Self::forbidden(detail),
             DeskError::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", "In conflict with what is", detail),
             DeskError::KeyReused => {

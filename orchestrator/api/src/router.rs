@@ -16,7 +16,7 @@ use axum::{
     routing::any,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
-use rhumb_control::Desk;
+use rhumb_control::{Desk, enrolment::Trust};
 use rhumb_store::AnyStore;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
@@ -47,6 +47,11 @@ impl App {
         app
     }
 
+    /// Whom the federation trusts.
+    pub(crate) fn trust(&self) -> Result<Arc<Trust>, Problem> {
+        self.desk.trust().borrow().clone().ok_or_else(|| Problem::bare(StatusCode::SERVICE_UNAVAILABLE))
+    }
+
     fn tidy_limits(&self) {
         let (limits, stop) = (Arc::clone(&self.limits), self.desk.stopping());
         tokio::spawn(async move {
@@ -62,7 +67,7 @@ impl App {
 }
 
 /// Routes that need no credential.
-pub const PUBLIC: &[&str] = &["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
+pub const PUBLIC: &[&str] = &["/", "/healthz", "/readyz", "/openapi.json", "/docs", "/agent/v1/authority"];
 
 struct Bearer;
 
@@ -83,7 +88,7 @@ impl Modify for Bearer {
 struct Api;
 
 fn routes_by_noun() -> OpenApiRouter<App> {
-    use routes::{admin, agent, events, federation, ops, orders, paths, quotes};
+    use routes::{admin, agent, enrolment, events, federation, ops, orders, paths, quotes};
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(orders::list, orders::create))
         .routes(routes!(orders::get, orders::cancel, orders::amend))
@@ -109,7 +114,15 @@ fn routes_by_noun() -> OpenApiRouter<App> {
         .routes(routes!(admin::audit))
         .routes(routes!(admin::drain))
         .routes(routes!(admin::create_token))
+        .routes(routes!(enrolment::create_join_token))
+        .routes(routes!(enrolment::certificates))
+        .routes(routes!(enrolment::revoke))
+        .routes(routes!(enrolment::rotate))
+        .routes(routes!(enrolment::retire))
         .routes(routes!(agent::sync))
+        .routes(routes!(enrolment::authority))
+        .routes(routes!(enrolment::join))
+        .routes(routes!(enrolment::renew))
         .routes(routes!(ops::metrics))
         .routes(routes!(ops::healthz))
         .routes(routes!(ops::readyz))

@@ -1,16 +1,22 @@
-//! The accept loop: bounded connections, a time limit on headers and on readers, a drain at the end.
+//! The accept loops, plain and with TLS: bounded connections, a time limit on headers and on readers, a drain at the end.
 
 mod patient;
 
-use axum::Router;
+use crate::tls::{Peer, Tls};
+use axum::{Extension, Router};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
 use patient::Impatient;
+use rhumb_identity::Identity;
 use std::{io, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
 /// What a connection is given.
@@ -34,13 +40,25 @@ pub async fn serve(
     connections: usize,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    serve_with(PATIENCE, listener, router, connections, stop).await
+    serve_with(PATIENCE, listener, router, None, connections, stop).await
+}
+
+/// As `serve`, with TLS: what is current when a connection comes. A peer with a certificate is known by it.
+pub async fn serve_tls(
+    listener: TcpListener,
+    router: Router,
+    tls: watch::Receiver<Tls>,
+    connections: usize,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    serve_with(PATIENCE, listener, router, Some(tls), connections, stop).await
 }
 
 async fn serve_with(
     patience: Patience,
     listener: TcpListener,
     router: Router,
+    tls: Option<watch::Receiver<Tls>>,
     connections: usize,
     stop: CancellationToken,
 ) -> io::Result<()> {
@@ -75,15 +93,27 @@ async fn serve_with(
         };
         // events are small and must not wait for each other; a peer that is gone already shows later
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
-        let stream = TokioIo::new(Impatient::new(stream, patience.write));
-        let connection = builder.serve_connection(stream, service).into_owned();
-        let connection = graceful.watch(connection);
+        let stream = Impatient::new(stream, patience.write);
+        let (builder, router, watcher) = (builder.clone(), router.clone(), graceful.watcher());
+        let tls = tls.as_ref().map(|tls| tls.borrow().clone());
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            let _place = place;
+            let ended = match tls {
+                None => {
+                    let service = TowerToHyperService::new(router);
+                    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+                    watcher.watch(connection).await
+                }
+                Some(tls) => {
+                    let Some((stream, router)) = handshake(&tls, stream, router, patience.header).await else { return };
+                    let service = TowerToHyperService::new(router);
+                    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+                    watcher.watch(connection).await
+                }
+            };
+            if let Err(error) = ended {
                 tracing::debug!(error, "a connection ended with an error");
             }
-            drop(place);
         });
     }
     drop(listener);
@@ -91,6 +121,34 @@ async fn serve_with(
         tracing::warn!("connections were still open at the end of the drain");
     }
     Ok(())
+}
+
+/// The stream inside TLS, and the router that knows who is at its other end. `None`: the peer did not get that far.
+async fn handshake(
+    tls: &Tls,
+    stream: Impatient<TcpStream>,
+    router: Router,
+    limit: Duration,
+) -> Option<(TlsStream<Impatient<TcpStream>>, Router)> {
+    let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
+    let stream = match tokio::time::timeout(limit, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a peer did not agree on TLS");
+            return None;
+        }
+        Err(_) => return None,
+    };
+    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let peer = certificate.map(|der| Identity::read(der, &tls.domain)).transpose();
+    match peer {
+        Ok(None) => Some((stream, router)),
+        Ok(Some(identity)) => Some((stream, router.layer(Extension(Peer(identity))))),
+        Err(error) => {
+            tracing::warn!(%error, "a peer came with a certificate that names no point");
+            None
+        }
+    }
 }
 
 #[cfg(test)]
@@ -116,7 +174,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router =
             Router::new().route("/", get(|| async { "well" })).route("/large", get(|| async { vec![b'x'; LARGE] }));
-        tokio::spawn(serve_with(SHORT, listener, router, 2, stop.clone()));
+        tokio::spawn(serve_with(SHORT, listener, router, None, 2, stop.clone()));
         address
     }
 

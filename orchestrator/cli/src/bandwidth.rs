@@ -9,7 +9,7 @@ use crate::{
 use clap::{Args, ValueEnum};
 use rhumb_model::{Bandwidth, Bytes, Span};
 use rhumb_probe::{
-    ActiveMethod, BandwidthConfig, BandwidthLedger, BandwidthSummary, CounterConfig, bandwidth, counters,
+    ActiveMethod, BandwidthConfig, BandwidthLedger, BandwidthSummary, CounterConfig, Residual, bandwidth, counters,
 };
 use std::{
     path::PathBuf,
@@ -46,8 +46,10 @@ pub struct BandwidthArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Method {
-    /// Packet trains
+    /// Packet trains: what the link carries
     Trains,
+    /// Packet trains, then streams that find what others leave free
+    Available,
     /// A TCP connection for two seconds
     Tcp,
 }
@@ -64,7 +66,9 @@ impl BandwidthArgs {
             let found = counters(&config).await;
             bar.finish_and_clear();
             let found = found.map_err(failed)?;
-            output.show(&found, |_| or_dash(found.map(|f| format!("{} left", rate(f.rate_kbps as i64)))))?;
+            let left =
+                |f: Residual| format!("{} left, {} used (p95)", rate(f.rate_kbps as i64), rate(f.used_p95_kbps as i64));
+            output.show(&found, |_| or_dash(found.map(left)))?;
             return Ok(if found.is_some() { Exit::Done } else { Exit::Failed });
         }
         let Some(target) = self.target else {
@@ -74,12 +78,13 @@ impl BandwidthArgs {
         let budget_bytes = account.as_mut().map_or(Ok(self.budget.bytes()), |a| a.take(self.budget.bytes()))?;
         let method = match self.method {
             Method::Trains => ActiveMethod::Trains,
+            Method::Available => ActiveMethod::Available,
             Method::Tcp => ActiveMethod::Tcp,
         };
         let mode = mode(self.key.as_deref()).await?;
         let bar = progress(format!("measuring the bandwidth to {target}"));
         let found =
-            bandwidth(BandwidthConfig { target, mode, method, budget_bytes, label: 0, overhead_bytes: None }).await;
+            bandwidth(&target, BandwidthConfig { mode, method, budget_bytes, label: 0, overhead_bytes: None }).await;
         bar.finish_and_clear();
         let found = found.map_err(failed)?;
         if let Some(account) = &mut account {
@@ -122,11 +127,12 @@ fn table(found: &BandwidthSummary) -> String {
         value.ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
     };
     format!(
-        "{} by {}, confidence {}, ended by {}\n{} trains, {} packets, {} lost, {} sent in {} ms; burst {}",
+        "{} by {}, confidence {}, ended by {}; {} free\n{} trains, {} packets, {} lost, {} sent in {} ms; burst {}",
         or_dash(found.rate_kbps.map(|kbps| rate(kbps as i64))),
         word(serde_json::to_value(found.method)),
         word(serde_json::to_value(found.confidence)),
         word(serde_json::to_value(found.ended)),
+        or_dash(found.available_kbps.map(|kbps| rate(kbps as i64))),
         found.trains,
         found.packets,
         found.lost,

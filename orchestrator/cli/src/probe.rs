@@ -59,11 +59,9 @@ pub(crate) async fn mode(key: Option<&Path>) -> Result<Mode, CliError> {
     Ok(key.map_or(Mode::Open, Mode::Authenticated))
 }
 
-/// What a clock is said to be off by at most; without a word it follows nothing.
-fn clock(error: Option<Span>) -> ErrorEstimate {
-    error.map_or(ErrorEstimate::UNSYNCHRONISED, |error| {
-        ErrorEstimate::synchronised_within(error.micros().saturating_mul(1_000))
-    })
+/// What a clock is said to be off by at most; without a word the kernel is asked.
+fn clock(error: Option<Span>) -> Option<ErrorEstimate> {
+    error.map(|error| ErrorEstimate::synchronised_within(error.micros().saturating_mul(1_000)))
 }
 
 pub(crate) fn failed(error: ProbeError) -> CliError {

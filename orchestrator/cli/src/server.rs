@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use rhumb_api::{App, Hosts, router, serve};
+use rhumb_api::{App, Hosts, router, serve, serve_tls};
 use rhumb_control::{
     Base, Desk, ServerConfig,
     config::{TokenEntry, TokenKindEntry},
@@ -77,7 +77,22 @@ async fn run(
     put_tokens(&store, &config.tokens).await?;
     let secret = Secret::load(&config.secret_file)
         .with_context(|| format!("cannot load the secret from {}", config.secret_file.display()))?;
-    let (connections, hosts) = (config.limits.connections, Hosts::new(address, &config.hosts));
+    let (connections, tls) = (config.limits.connections, config.tls.clone());
+    let secure = match &tls {
+        None => None,
+        Some(tls) => {
+            let listener = TcpListener::bind(tls.listen).await.with_context(|| {
+                format!("cannot listen on {}: stop what listens there, or choose another `tls.listen`", tls.listen)
+            })?;
+            let address = listener.local_addr().context("cannot find the listening address")?;
+            Some((listener, address))
+        }
+    };
+    let mut names = config.hosts.clone();
+    if let (Some(tls), Some((_, at))) = (&tls, &secure) {
+        names.extend(tls.names.iter().map(|name| format!("{name}:{}", at.port())));
+    }
+    let hosts = Hosts::new(address, &names);
     let metrics = recorder()?;
     let desk = Desk::start(store.clone(), base, config, secret).await.context("cannot take up the orders")?;
     keep_metrics(metrics.clone(), desk.stopping());
@@ -85,13 +100,22 @@ async fn run(
     if let Some(path) = address_file {
         write_address(path, address)?;
     }
+    let securely = match (tls, secure) {
+        (Some(tls), Some((listener, address))) => {
+            let current = rhumb_api::tls::keep(&desk, &tls.names).await.context("cannot make a certificate")?;
+            tracing::info!(%address, "agents that have joined are served here");
+            tokio::spawn(serve_tls(listener, router.clone(), current, connections, stop.clone()))
+        }
+        _ => tokio::spawn(async { Ok(()) }),
+    };
     tracing::info!(%address, "orchestrator is ready");
     let serving = tokio::spawn(serve(listener, router, connections, stop.clone()));
     asked_to_stop(&stop).await?;
     tracing::info!("orchestrator is stopping");
     stop.cancel();
     // long answers end with the loops, so both end together
-    let (served, ()) = tokio::join!(serving, desk.stop());
+    let (served, secured, ()) = tokio::join!(serving, securely, desk.stop());
+    secured.context("the accept loop of TLS panicked")?.context("cannot accept connections with TLS")?;
     served.context("the accept loop panicked")?.context("cannot accept connections")?;
     store.close().await;
     Ok(())

@@ -1,19 +1,22 @@
-//! An order that still waits takes another document. What was decided on the one before is refused when it is committed.
+//! An order takes another document: any where it still waits, and what was decided on the one before is then refused when it
+//! is committed; one with other rates and delay bounds of its flows where it is in progress.
 
 use crate::{
     desk::{Caller, Desk},
     error::DeskError,
     hub::Pulse,
+    sagas::Mail,
 };
 use rhumb_model::{Order, OrderId, OrderState};
 use rhumb_store::{Conflict, Intent, NewEvent, OrderChange, OrderRecord, Outcome, Store};
+use tokio::sync::oneshot;
 
 /// Changes by others that one amendment looks at again.
 const TRIES: u32 = 20;
 
 impl<S: Store> Desk<S> {
-    /// Puts another document in the place of one that has not been placed; it is decided on as if it were new, and keeps its
-    /// place in the queue. With a version, only the order as it had then.
+    /// Puts another document in the place of an order's. One that has not been placed is decided on as if it were new, and
+    /// keeps its place in the queue; one in progress goes on. With a version, only the order as it had then.
     pub async fn amend(
         &self,
         caller: &Caller,
@@ -27,11 +30,17 @@ impl<S: Store> Desk<S> {
             if version.is_some_and(|v| v != order.version) {
                 return Err(DeskError::Stale);
             }
+            if order.saga.is_some() && order.state == OrderState::InProgress {
+                let (answer, result) = oneshot::channel();
+                let mail = Mail::Amend { id, version, document: Box::new(document), answer };
+                self.inner.mail.send(mail).await.map_err(|_| DeskError::Stopping)?;
+                return result.await.map_err(|_| DeskError::Stopping)?;
+            }
             let waits = matches!(order.state, OrderState::Acknowledged | OrderState::Pending);
             if !waits || order.saga.is_some() {
                 let state = order.state;
                 return Err(DeskError::Conflict(format!(
-                    "order {id} is {state}, and only what waits to be placed can be amended: cancel it and order anew"
+                    "order {id} is {state}: only what waits to be placed, or is in progress, can be amended"
                 )));
             }
             if order.document == document {

@@ -3,7 +3,10 @@
 use crate::{desk::Desk, error::DeskError};
 use rhumb_model::{Bandwidth, Calendar, OrderState, Phase, PointName, Slots};
 use rhumb_store::{Holder, Store};
-use rhumb_wire::{AssignmentState, report::AssignmentKey};
+use rhumb_wire::{
+    AssignmentState,
+    report::{AssignmentKey, RouteKey},
+};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +32,7 @@ pub struct Violation {
 impl<S: Store> Desk<S> {
     pub async fn audit(&self) -> Result<Audit, DeskError> {
         // before the picture is taken: an order that begins meanwhile is no stray
-        let running = self.running();
+        let (running, routed) = (self.running(), self.routed());
         let mut found = Vec::new();
         let mut bad = |invariant, detail: String| found.push(Violation { invariant, detail });
         let picture = self.inner.store.picture().await?;
@@ -164,7 +167,22 @@ impl<S: Store> Desk<S> {
                 bad("I3", format!("{point} runs {} of order {}, which is not live", key.component, key.order));
             }
         }
+        for (point, key) in self.routed().intersection(&routed) {
+            if generations.get(&key.order).is_none_or(|g| *g < key.generation) {
+                bad("I3", format!("{point} has a route of order {}, which is not live", key.order));
+            }
+        }
         Ok(Audit { clean: found.is_empty(), violations: found })
+    }
+
+    /// Routes that points said within the last seconds that they have, and had been told of.
+    fn routed(&self) -> BTreeSet<(PointName, RouteKey)> {
+        let state = self.inner.hub.lock();
+        let fresh = state.points.iter().filter_map(|(name, p)| Some((name, p.last.as_ref()?)));
+        fresh
+            .filter(|(_, last)| last.heard.elapsed() < RECENT)
+            .flat_map(|(name, last)| last.report.routes.iter().map(move |r| (name.clone(), r.key.clone())))
+            .collect()
     }
 
     /// What points said within the last seconds that they run.

@@ -1,8 +1,8 @@
 //! Static facts of the federation, from its file: points, links, prices, datasets, regions.
 
 use rhumb_model::{
-    Amount, DocumentError, FederationFile, Link, LinkId, ModelName, PointName, SiteName, money::Currency,
-    price::PriceBook, ratio::Ratio,
+    Amount, Bytes, DocumentError, FederationFile, Latency, Link, LinkId, ModelName, Order, PointName, SiteName,
+    money::Currency, order::End, price::PriceBook, ratio::Ratio,
 };
 use rhumb_provision::Prices;
 use std::collections::BTreeMap;
@@ -37,6 +37,17 @@ impl Base {
         self.links.get(link).map(|l| (l.from.clone(), l.to.clone()))
     }
 
+    /// One-way delay that the paths of a flow may have: its bound less a region's access.
+    pub fn path_bound(&self, order: &Order, flow: u32) -> Option<Latency> {
+        let flow = order.flows.get(flow as usize)?;
+        let access = |end: &End| match end {
+            End::Region(name) => self.file.regions.iter().find(|r| &r.name == name).map_or(0, |r| r.access.micros()),
+            End::Component(_) | End::Dataset(_) => 0,
+        };
+        let access = access(&flow.from).saturating_add(access(&flow.to));
+        flow.max_latency.map(|bound| Latency::from_micros(bound.micros().saturating_sub(access)))
+    }
+
     pub fn is_site(&self, point: &PointName) -> bool {
         self.books.contains_key(point)
     }
@@ -64,6 +75,10 @@ impl Prices for Base {
         self.micros(self.books.get(site).and_then(|b| b.devices.get(model)))
     }
 
+    fn memory(&self, model: &ModelName) -> Option<Bytes> {
+        self.file.devices.get(model).map(|kind| kind.memory)
+    }
+
     fn core(&self, site: &SiteName) -> Ratio {
         self.micros(self.books.get(site).and_then(|b| b.cpu.as_ref()))
     }
@@ -73,10 +88,10 @@ impl Prices for Base {
     }
 
     fn per_gb(&self, link: &LinkId) -> Ratio {
-        self.fixed.link(link).map_or_else(|| Ratio::from_integer(0), |l| l.per_gb_micros)
+        self.fixed.empty_prices(link).map_or_else(|| Ratio::from_integer(0), |(per_gb, _)| per_gb)
     }
 
     fn per_mbps_hour(&self, link: &LinkId) -> Ratio {
-        self.fixed.link(link).map_or_else(|| Ratio::from_integer(0), |l| l.per_mbps_hour_micros)
+        self.fixed.empty_prices(link).map_or_else(|| Ratio::from_integer(0), |(_, per_hour)| per_hour)
     }
 }

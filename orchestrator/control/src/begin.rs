@@ -59,7 +59,8 @@ impl<S: Store> Desk<S> {
         let ends = |link: &LinkId| self.inner.base.ends(link);
         let document = self.sized(&record.document);
         let saga = Saga::begin(&document, plan, &placements, record.generation, now, ends)
-            .ok_or_else(|| DeskError::Internal("what is held is not what the order's plan says".into()))?;
+            .ok_or_else(|| DeskError::Internal("what is held is not what the order's plan says".into()))?
+            .under(self.inner.config.routes, |flow| self.inner.base.path_bound(&document, flow));
         let change = OrderChange {
             state: Some(OrderState::InProgress),
             phase: Some(Some(saga.phase)),

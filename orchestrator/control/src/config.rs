@@ -2,6 +2,7 @@
 
 use rhumb_model::{LinkId, PointName, Span};
 use rhumb_placement::Policy;
+use rhumb_provision::RouteRules;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
@@ -30,10 +31,19 @@ pub struct ServerConfig {
     pub points: BTreeMap<PointName, String>,
     #[serde(default)]
     pub policy: Policy,
+    /// How agents are known by certificates.
+    #[serde(default)]
+    pub identity: IdentityConfig,
+    /// A second address, with TLS, where agents are known by their certificates. Absent: there is none.
+    #[serde(default)]
+    pub tls: Option<TlsConfig>,
     #[serde(default)]
     pub limits: Limits,
     #[serde(default)]
     pub times: Times,
+    /// When a live order's flows take another path.
+    #[serde(default)]
+    pub routes: RouteRules,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,6 +61,31 @@ pub enum TokenKindEntry {
     Tenant,
     Admin,
     Agent,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdentityConfig {
+    /// Trust domain of the names in certificates, `spiffe://DOMAIN/point/NAME`.
+    pub domain: String,
+    /// Agents renew theirs at half of it.
+    pub certificate_life: Span,
+    pub authority_life: Span,
+}
+
+impl Default for IdentityConfig {
+    fn default() -> Self {
+        let hours = |n: u64| Span::from_micros(n * 3_600 * 1_000_000);
+        Self { domain: "rhumb".into(), certificate_life: hours(24), authority_life: hours(24 * 3_650) }
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    pub listen: SocketAddr,
+    /// Host names and addresses under which it is reached: the certificate that the orchestrator makes for itself has them.
+    pub names: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use crate::{
     base::Base,
     config::ServerConfig,
+    enrolment::{self, Trust},
     error::DeskError,
     hub::{Hub, Point},
     judgement::Decide,
@@ -84,6 +85,8 @@ pub(crate) struct Inner<S> {
     pub(crate) decide: Decide,
     /// Turns at decisions that requests ask for.
     pub(crate) turns: Arc<Semaphore>,
+    /// `None`: not read yet.
+    pub(crate) trust: watch::Sender<Option<Arc<Trust>>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
@@ -120,10 +123,12 @@ impl<S: Store> Desk<S> {
             roll: Mutex::default(),
             decide,
             turns,
+            trust: watch::Sender::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
         });
         let desk = Self { inner };
+        desk.look_at_trust().await?;
         let live = desk.inner.store.live_orders().await?;
         desk.roll().replace_orders(&live, None);
         let quotes = desk.inner.store.live_quotes().await?;
@@ -132,6 +137,7 @@ impl<S: Store> Desk<S> {
         crate::placer::spawn(&desk);
         crate::reconcile::spawn(&desk);
         mesh::spawn(&desk);
+        desk.keep_running("trust", enrolment::follow);
         tracing::info!(epoch, "orchestrator has taken up its orders");
         Ok(desk)
     }

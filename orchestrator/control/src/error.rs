@@ -9,6 +9,8 @@ pub enum DeskError {
     NotFound { kind: &'static str, id: String },
     #[error("the document is not valid")]
     Document(#[from] DocumentError),
+    #[error("{0}")]
+    Credential(&'static str),
     #[error("not allowed: {0}")]
     Forbidden(String),
     #[error("{0}")]

@@ -1,11 +1,11 @@
 //! What is known of the points right now: last reports, link figures, and the desired state each should have.
 
-use crate::history::Minutes;
+use crate::history::Windows;
 use jiff::Timestamp;
 use rhumb_federation::{BandwidthBook, FigureBook};
 use rhumb_model::{Latency, LinkId, OrderId, PointName, Span, state::SiteState};
 use rhumb_provision::{PointShare, Stamp};
-use rhumb_wire::{Desired, LinkFigures, NodeReport, PairTarget, PeerLink, ProbeTarget, Report, report::AssignmentKey};
+use rhumb_wire::{Desired, Hearer, LinkFigures, PairTarget, PeerLink, ProbeTarget, Report, report::AssignmentKey};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -39,12 +39,12 @@ pub enum Pulse {
 pub struct State {
     pub points: BTreeMap<PointName, Point>,
     pub figures: FigureBook,
-    /// What the last report of each configured link said.
-    pub raw_figures: BTreeMap<LinkId, LinkFigures>,
+    /// What was last told of each configured link.
+    pub raw_figures: BTreeMap<LinkId, ToldFigures>,
     /// Of the whole way from one point to another, where its parts cannot be measured.
     pub pairs: BTreeMap<(PointName, PointName), PairFigure>,
     pub bandwidths: BandwidthBook,
-    pub minutes: Minutes,
+    pub windows: Windows,
     pub shares: BTreeMap<OrderId, BTreeMap<PointName, PointShare>>,
     /// By which agents know each other's probes.
     pub probe_key_base64: String,
@@ -62,6 +62,14 @@ pub struct Point {
     pub last: Option<LastReport>,
     /// The nodes last reported are not stored yet.
     pub unsaved: bool,
+}
+
+/// What a prober said of a link.
+#[derive(Debug, Clone)]
+pub struct ToldFigures {
+    pub figures: LinkFigures,
+    pub boot: Uuid,
+    pub heard: Instant,
 }
 
 /// What a point probes.
@@ -89,8 +97,8 @@ pub struct LastReport {
     pub heard: Instant,
     /// Without its logs.
     pub report: Arc<Report>,
-    /// As reported last, be it in an earlier report.
-    pub nodes: Option<Arc<Vec<NodeReport>>>,
+    /// What all reports together say of the nodes and of how their devices fare.
+    pub devices: Hearer,
 }
 
 impl Hub {
@@ -106,7 +114,7 @@ impl Hub {
             raw_figures: BTreeMap::new(),
             pairs: BTreeMap::new(),
             bandwidths: BandwidthBook::default(),
-            minutes: Minutes::default(),
+            windows: Windows::default(),
             shares: BTreeMap::new(),
             probe_key_base64,
             stamp: Stamp { epoch, generation: 1 },

@@ -171,14 +171,10 @@ impl<S: Store> Desk<S> {
                 }
             }
         }
-        // decided offline as anywhere; the relays of the overlay carry one path a leg
-        for (i, flow) in order.flows.iter().enumerate() {
-            for (key, asked) in [("protected", flow.protected), ("split", flow.split)] {
-                if asked {
-                    let reason = "no route provider of this orchestrator carries a flow on several paths: remove it";
-                    problem(format!("/flows/{i}/{key}"), reason.to_owned());
-                }
-            }
+        // whose connections belong together could not be told from several legs each way
+        for (i, _) in order.flows.iter().enumerate().filter(|(_, f)| f.split && f.from == f.to) {
+            let reason = "a flow of a component with itself is carried on one path each way: remove it".to_owned();
+            problem(format!("/flows/{i}/split"), reason);
         }
         let constraints = &order.constraints;
         for (key, names) in [("sites", &constraints.sites), ("not_sites", &constraints.not_sites)] {

@@ -13,6 +13,8 @@ pub mod base;
 mod begin;
 pub mod config;
 pub mod desk;
+mod detour;
+pub mod enrolment;
 pub mod error;
 pub mod history;
 pub mod hub;

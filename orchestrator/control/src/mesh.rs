@@ -17,7 +17,7 @@ use rhumb_federation::{FigureBook, LinkWord, Sanity};
 use rhumb_mesh::{Estimator, Measured, MeshConfig, plan};
 use rhumb_model::{Latency, LinkId, PointName, Span};
 use rhumb_store::Store;
-use rhumb_wire::{PairTarget, ProbeTarget, TrainOrder};
+use rhumb_wire::{PairTarget, ProbeTarget};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::{Duration, Instant},
@@ -27,6 +27,8 @@ use std::{
 const LOOK: Duration = Duration::from_secs(2);
 /// Estimates are made anew after this long, and at once where other links are known than before.
 const ESTIMATE: Duration = Duration::from_secs(30);
+/// A prober's word on a link that is older says nothing: even among many every link is told of once a minute.
+const WORD_HOLDS: Duration = Duration::from_mins(2);
 /// Whole ways probed from one point, at most: the nearest by configured delay.
 const MOST_PAIRS: usize = 8;
 
@@ -63,7 +65,8 @@ pub(crate) fn targets(base: &Base, config: &ServerConfig, known: &Known) -> BTre
             link: link.id.clone(),
             address: end.probe.clone(),
             interval_ms: interval.micros() / 1_000,
-            trains: trains(config, link),
+            capacity: Some(link.capacity),
+            trains_every_ms: trains_every_ms(config),
         });
     };
     if agents.len() <= mesh.full {
@@ -92,9 +95,8 @@ fn mesh_config(config: &ServerConfig) -> MeshConfig {
     MeshConfig { interval: config.times.probe_interval, ..MeshConfig::default() }
 }
 
-fn trains(config: &ServerConfig, link: &rhumb_model::Link) -> Option<TrainOrder> {
-    let every_ms = config.times.bandwidth_interval.micros() / 1_000;
-    (every_ms > 0).then_some(TrainOrder { every_ms, capacity: link.capacity })
+fn trains_every_ms(config: &ServerConfig) -> Option<u64> {
+    Some(config.times.bandwidth_interval.micros() / 1_000).filter(|every_ms| *every_ms > 0)
 }
 
 fn double(one_way: Latency) -> Latency {
@@ -246,7 +248,10 @@ fn words(base: &Base, state: &State) -> Vec<LinkWord> {
         let Some(last) = &point.last else { continue };
         for target in &point.probes {
             let Some(link) = base.links.get(&target.link) else { continue };
-            let told = last.report.links.iter().find(|f| f.link == target.link);
+            // a report tells of as many links as it has room for: the last word on each counts
+            let told = state.raw_figures.get(&target.link);
+            let told =
+                told.filter(|told| told.boot == last.boot && told.heard.elapsed() <= WORD_HOLDS).map(|t| &t.figures);
             words.push(LinkWord {
                 link: link.id.clone(),
                 from: name.clone(),

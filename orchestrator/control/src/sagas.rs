@@ -1,13 +1,15 @@
 //! The task through which every order with a saga changes: events in, commits and desired states out.
 
+mod amend;
 mod late;
 mod outcome;
+mod routes;
 mod run;
 
 use crate::{desk::Desk, error::DeskError, hub::Targets, metrics as names};
 use futures::FutureExt as _;
 use late::Late;
-use rhumb_model::{OrderId, PointName, SiteName, order::Failover};
+use rhumb_model::{Order, OrderId, PointName, SiteName, order::Failover};
 use rhumb_naas::Overlay;
 use rhumb_provision::{Event, Goal, Saga, Stamp, desired, step::PhaseLimit};
 use rhumb_store::{OrderRecord, Store};
@@ -35,6 +37,13 @@ pub(crate) enum Mail {
         id: OrderId,
         /// The version that the order must have.
         version: Option<i64>,
+        answer: oneshot::Sender<Result<OrderRecord, DeskError>>,
+    },
+    /// Other rates or bounds for flows of what is live.
+    Amend {
+        id: OrderId,
+        version: Option<i64>,
+        document: Box<Order>,
         answer: oneshot::Sender<Result<OrderRecord, DeskError>>,
     },
     /// A site has been silent for this long.
@@ -136,6 +145,12 @@ impl<S: Store> Sagas<S> {
                 let limit = self.phase_limit();
                 let events = self.live.keys().map(|id| (*id, Event::Tick { limit })).collect();
                 self.run(events).await;
+                self.mind_routes().await;
+            }
+            Mail::Amend { id, version, document, answer } => {
+                let result = self.amend(id, &document, version).await;
+                // who asked may be gone
+                let _ = answer.send(result);
             }
             Mail::Cancel { id, version, answer } => {
                 let result = self.cancel(id, version).await;
@@ -164,7 +179,7 @@ impl<S: Store> Sagas<S> {
     fn adopt(&mut self, mut record: OrderRecord) {
         let stamp = self.desk.inner.hub.lock().next_stamp();
         if let Some(saga) = record.saga.as_mut() {
-            saga.barrier = stamp;
+            saga.rebase(stamp);
         }
         self.publish(&record, stamp);
         self.insert(record);

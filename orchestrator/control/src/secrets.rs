@@ -3,7 +3,7 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rhumb_model::OrderId;
 use rhumb_provision::desired::LegSecrets;
-use ring::{digest, hmac, rand::SecureRandom};
+use ring::{aead, digest, hmac, rand::SecureRandom};
 use std::{fmt, io, path::Path};
 
 /// 32 octets that never leave the process.
@@ -34,6 +34,30 @@ impl Secret {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
+    /// Encrypts what only holders of this secret are to read (ChaCha20-Poly1305); `label` says what it is.
+    pub fn seal(&self, label: &str, plain: &[u8]) -> io::Result<Vec<u8>> {
+        let nonce: [u8; aead::NONCE_LEN] = octets()?;
+        let mut sealed = plain.to_vec();
+        let by = aead::Nonce::assume_unique_for_key(nonce);
+        self.sealing(label)?.seal_in_place_append_tag(by, aead::Aad::from(label), &mut sealed).map_err(unsealable)?;
+        Ok([nonce.as_slice(), &sealed].concat())
+    }
+
+    /// What was sealed with this secret under the same label.
+    pub fn unseal(&self, label: &str, sealed: &[u8]) -> io::Result<Vec<u8>> {
+        let (nonce, body) =
+            sealed.split_at_checked(aead::NONCE_LEN).ok_or_else(|| unsealable(ring::error::Unspecified))?;
+        let by = aead::Nonce::try_assume_unique_for_key(nonce).map_err(unsealable)?;
+        let mut body = body.to_vec();
+        let plain = self.sealing(label)?.open_in_place(by, aead::Aad::from(label), &mut body).map_err(unsealable)?;
+        Ok(plain.to_vec())
+    }
+
+    fn sealing(&self, label: &str) -> io::Result<aead::LessSafeKey> {
+        let key = hmac::sign(&self.0, format!("rhumb/seal/{label}").as_bytes());
+        aead::UnboundKey::new(&aead::CHACHA20_POLY1305, key.as_ref()).map(aead::LessSafeKey::new).map_err(unsealable)
+    }
+
     /// By which agents know each other's probes.
     pub fn probe_base64(&self) -> String {
         BASE64_STANDARD.encode(hmac::sign(&self.0, b"rhumb/probe").as_ref())
@@ -48,9 +72,18 @@ impl Secret {
     }
 }
 
+fn unsealable(_: ring::error::Unspecified) -> io::Error {
+    io::Error::other("what was sealed cannot be read with this secret")
+}
+
 /// 32 octets from the system's generator.
 pub fn random() -> io::Result<[u8; 32]> {
-    let mut bytes = [0; 32];
+    octets()
+}
+
+/// Octets from the system's generator.
+pub fn octets<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
     ring::rand::SystemRandom::new()
         .fill(&mut bytes)
         .map_err(|_| io::Error::other("the system gave no random octets"))?;

@@ -3,13 +3,13 @@
 use crate::{
     desk::Desk,
     error::DeskError,
-    hub::{LastReport, PairFigure, Pulse, State},
+    hub::{LastReport, PairFigure, Pulse, State, ToldFigures},
     metrics as names,
     sagas::Mail,
 };
 use jiff::Timestamp;
 use rhumb_federation::{BandwidthClaim, LinkSample};
-use rhumb_model::{Bandwidth, Latency, PointName, Ppm};
+use rhumb_model::{Bandwidth, BandwidthMethod, Latency, PointName, Ppm, Span};
 use rhumb_provision::Stamp;
 use rhumb_store::{Intent, NodeRecord, Outcome, Store};
 use rhumb_wire::{LinkFigures, NodeReport, PROTOCOL, Report, SyncReply};
@@ -17,6 +17,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use uuid::Uuid;
 
 /// Longest time that an answer is held back.
 const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -26,6 +27,8 @@ struct Heard {
     new_boot: bool,
     /// Nodes that are not stored as they are now.
     nodes: Option<Arc<Vec<NodeReport>>>,
+    /// The inventory that is known, if it is the report's.
+    inventory: Option<u64>,
 }
 
 impl<S: Store> Desk<S> {
@@ -74,7 +77,8 @@ impl<S: Store> Desk<S> {
         }
         let log_acks = self.keep_logs(point, &logs).await;
         self.inner.mail.send(Mail::Report(report)).await.map_err(|_| DeskError::Stopping)?;
-        if log_acks.is_empty() {
+        // who has to tell all of it is asked at once
+        if log_acks.is_empty() && heard.inventory.is_some() {
             let newer = desired.wait_for(|stamp| *stamp != seen);
             tokio::select! {
                 // time-out and shutdown both answer with what there is
@@ -84,7 +88,7 @@ impl<S: Store> Desk<S> {
         }
         let state = self.inner.hub.lock();
         let desired = state.desired(point).filter(|d| Stamp { epoch: d.epoch, generation: d.generation } != seen);
-        Ok(SyncReply { seq, desired, log_acks, pause_ms: 0 })
+        Ok(SyncReply { seq, desired, log_acks, pause_ms: 0, inventory: heard.inventory })
     }
 
     fn subscribe(&self, point: &PointName) -> Result<tokio::sync::watch::Receiver<Stamp>, DeskError> {
@@ -116,34 +120,29 @@ impl<S: Store> Desk<S> {
             point.last = last;
             return Ok(None);
         }
-        let before = last.and_then(|l| l.nodes);
-        let nodes = match &report.nodes {
-            Some(nodes) if before.as_deref() == Some(nodes) => before,
-            Some(nodes) => {
-                point.unsaved = true;
-                Some(Arc::new(nodes.clone()))
-            }
-            None => before,
-        };
+        let mut devices = last.map(|l| l.devices).unwrap_or_default();
+        let is_new = devices.hear(report);
+        let (nodes, inventory) = (devices.nodes().cloned(), devices.acknowledged(report));
         // one commit at a time; it is set again if this one fails
-        let unsaved = std::mem::take(&mut point.unsaved) && is_site;
+        let unsaved = (std::mem::take(&mut point.unsaved) || is_new) && is_site;
         point.last = Some(LastReport {
             boot: report.boot_id,
             seq: report.seq,
             at: now,
             heard: Instant::now(),
             report: Arc::clone(report),
-            nodes: nodes.clone(),
+            devices,
         });
         for figures in &report.links {
             // a prober speaks of its own links only
             if self.inner.base.links.get(&figures.link).is_some_and(|l| l.from == report.point) {
-                fold(&mut state, figures, now);
+                fold(&mut state, figures, report.boot_id, now);
             }
         }
+        self.fold_windows(&mut state, report, now);
         self.fold_bandwidths(&mut state, report, now);
         fold_pairs(&mut state, report, now);
-        Ok(Some(Heard { new_boot, nodes: nodes.filter(|_| unsaved) }))
+        Ok(Some(Heard { new_boot, nodes: nodes.filter(|_| unsaved), inventory }))
     }
 
     async fn keep_inventory(&self, site: &PointName, nodes: &[NodeReport]) {
@@ -176,7 +175,7 @@ impl<S: Store> Desk<S> {
 }
 
 /// A window's figures, unless they cannot be true.
-fn fold(state: &mut State, figures: &LinkFigures, now: Timestamp) {
+fn fold(state: &mut State, figures: &LinkFigures, boot: Uuid, now: Timestamp) {
     if let (Some(min), Some(p50), Some(p95)) = (figures.rtt_min_us, figures.rtt_p50_us, figures.rtt_p95_us) {
         let age = figures.last_reply_age_us.unwrap_or(0).min(3_600_000_000) as i64;
         let sample = LinkSample {
@@ -187,6 +186,7 @@ fn fold(state: &mut State, figures: &LinkFigures, now: Timestamp) {
             loss: Ppm::from_ppm(figures.loss_forward_ppm.unwrap_or(0).min(1_000_000)),
             jitter: Latency::from_micros(figures.jitter_us.unwrap_or(0)),
             received_at: now - jiff::SignedDuration::from_micros(age),
+            length: Span::from_micros(figures.window_us),
         };
         if let Err(error) = state.figures.fold(sample) {
             metrics::counter!(names::FIGURES_REFUSED).increment(1);
@@ -194,27 +194,42 @@ fn fold(state: &mut State, figures: &LinkFigures, now: Timestamp) {
             return;
         }
     }
-    state.minutes.fold(figures, now);
-    state.raw_figures.insert(figures.link.clone(), figures.clone());
+    state.figures.set_silent(&figures.link, figures.stale);
+    let told = ToldFigures { figures: figures.clone(), boot, heard: Instant::now() };
+    state.raw_figures.insert(figures.link.clone(), told);
 }
 
 impl<S: Store> Desk<S> {
-    /// What the point says its links carry, held down by their capacity and by what the far ends counted.
+    /// What the point says its links carry, held down by their capacity, by the ports of its hosts and by what the far ends
+    /// counted.
     fn fold_bandwidths(&self, state: &mut State, report: &Report, now: Timestamp) {
-        let links = report.links.iter().filter_map(|f| Some((self.inner.base.links.get(&f.link)?, f.bandwidth?)));
-        for (link, told) in links.filter(|(link, _)| link.from == report.point) {
+        let port = fastest_port(state, &report.point);
+        let links = report.links.iter().filter_map(|f| Some((self.inner.base.links.get(&f.link)?, &f.bandwidths)));
+        let own = links.filter(|(link, _)| link.from == report.point);
+        for (link, told) in own.flat_map(|(link, told)| told.iter().map(move |told| (link, told))) {
             let far = state.points.get(&link.to).and_then(|p| p.last.as_ref());
-            let heard = far.into_iter().flat_map(|last| &last.report.trains).filter(|heard| heard.label == told.label);
+            // the far end has counted what was sent to measure, not what passes anyhow
+            let sent = told.method != BandwidthMethod::Counters;
+            let heard = far.into_iter().flat_map(|last| &last.report.trains);
+            let heard = heard.filter(|heard| sent && heard.label == told.label);
             let peer = heard.map(|heard| Bandwidth::from_kbps(heard.rate_kbps)).max();
             let claim = BandwidthClaim {
                 rate: Bandwidth::from_kbps(told.rate_kbps),
+                available: told.available_kbps.map(Bandwidth::from_kbps),
                 method: told.method,
                 confidence: told.confidence,
                 measured_at: before(now, told.age_us),
             };
-            state.bandwidths.fold(&link.id, claim, link.capacity, peer);
+            let ceiling = port.map_or(link.capacity, |port| port.min(link.capacity));
+            state.bandwidths.fold(&link.id, claim, ceiling, peer);
         }
     }
+}
+
+/// The most that anything can leave the point by; `None`: nothing is known of its ports.
+fn fastest_port(state: &State, point: &PointName) -> Option<Bandwidth> {
+    let nodes = state.points.get(point)?.last.as_ref()?.devices.nodes()?;
+    nodes.iter().flat_map(|n| &n.ports).filter_map(|p| p.rate_kbps).map(Bandwidth::from_kbps).max()
 }
 
 fn before(now: Timestamp, age_us: u64) -> Timestamp {

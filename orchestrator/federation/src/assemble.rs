@@ -2,7 +2,7 @@
 
 use crate::{
     figures::{DecisionFigure, FigureBook},
-    view::{Release, View, ViewDataset, ViewLink, ViewPoint, ViewRegion, ViewSite},
+    view::{Release, View, ViewDataset, ViewLink, ViewPath, ViewPoint, ViewRegion, ViewSite},
 };
 use jiff::Timestamp;
 use petgraph::graph::DiGraph;
@@ -14,7 +14,7 @@ use rhumb_model::{
     money::{Amount, Currency},
     name::{DatasetName, RegionName},
     quantity::{Bandwidth, Latency, Span},
-    ratio::Ratio,
+    ratio::{Ratio, round_half_up},
     site::Coordinates,
     state::SiteState,
 };
@@ -139,7 +139,30 @@ fn releases(file: &FederationFile) -> Vec<Release> {
     releases
 }
 
+impl BaseLink {
+    /// Per 10^9 bytes, and per Mbit/s and hour, of one more where so much is reserved already: the flat prices and the
+    /// tariff's margin, that one in whole micro-units.
+    fn prices(&self, reserved: Bandwidth, currency: Currency, rates: &BTreeMap<String, Ratio>) -> (Ratio, Ratio) {
+        let flat = (self.per_gb_micros, self.per_mbps_hour_micros);
+        let Some(tariff) = &self.link.tariff else { return flat };
+        let margin = tariff.margin(reserved, self.installed);
+        // the file's check refuses a currency without a rate
+        let micros = |amount: Amount, share: Ratio| {
+            let exact = amount.micros_in(currency, rates).unwrap_or_else(|_| Ratio::from_integer(0));
+            Ratio::from_integer(round_half_up(exact * share))
+        };
+        let per_gb = margin.per_gb.map_or_else(|| Ratio::from_integer(0), |a| micros(a, Ratio::from_integer(1)));
+        let per_hour = margin.per_mbps_hour.map_or_else(|| Ratio::from_integer(0), |(a, share)| micros(a, share));
+        (flat.0 + per_gb, flat.1 + per_hour)
+    }
+}
+
 impl Base {
+    /// What one more costs on a link of which nothing is reserved; `None`: there is no such link.
+    pub fn empty_prices(&self, id: &LinkId) -> Option<(Ratio, Ratio)> {
+        self.link(id).map(|link| link.prices(Bandwidth::ZERO, self.currency, &self.rates))
+    }
+
     /// The static parts of a file that is sound; everything wrong with it otherwise.
     pub fn from_file(file: &FederationFile) -> Result<Self, DocumentError> {
         file.check()?;
@@ -226,23 +249,27 @@ impl Base {
             // the file's check refuses a link to an unknown point
             let (Some(from), Some(to)) = (points.get(&link.from), points.get(&link.to)) else { continue };
             let now = link_now(base);
+            let free = now.open.saturating_sub(now.calendar.highest());
+            let reserved = now.capacity.saturating_sub(free);
+            let (per_gb_micros, per_mbps_hour_micros) = base.prices(reserved, self.currency, &self.rates);
             let edge = graph.add_edge(
                 *from,
                 *to,
                 ViewLink {
                     id: link.id.clone(),
                     capacity: now.capacity,
-                    free: now.open.saturating_sub(now.calendar.highest()),
+                    free,
                     calendar: now.calendar,
                     latency: now.latency,
                     stale: now.stale,
-                    per_gb_micros: base.per_gb_micros,
-                    per_mbps_hour_micros: base.per_mbps_hour_micros,
+                    per_gb_micros,
+                    per_mbps_hour_micros,
                     jurisdictions: link.jurisdictions.clone(),
                     encrypted: link.encrypted,
                     srlg: link.srlg.clone(),
                     link: Arc::clone(link),
                     estimated: now.estimated,
+                    path: now.path,
                 },
             );
             links.insert(link.id.clone(), edge);
@@ -287,6 +314,7 @@ struct LinkNow {
     latency: Latency,
     stale: bool,
     estimated: bool,
+    path: Option<ViewPath>,
 }
 
 impl View {
@@ -309,6 +337,7 @@ impl View {
             latency: base.link.latency,
             stale: base.stale,
             estimated: false,
+            path: None,
         };
         let mut view = base.view(0, sites.collect(), link_now);
         view.releases = releases(file);
@@ -348,6 +377,14 @@ impl View {
                 latency: figure.latency,
                 stale: figure.stale,
                 estimated: figure.estimated,
+                path: figures.figure(&link.id).filter(|_| !unseen).map(|seen| ViewPath {
+                    held_min: seen.held_min(),
+                    held_p95: seen.held_p95(),
+                    rtt_min: seen.rtt_min,
+                    rtt_p95: seen.rtt_p95,
+                    silent: figures.is_silent(&link.id),
+                    changed: figures.path(&link.id).copied(),
+                }),
             }
         };
         let mut view = base.view(generation, sites.collect(), link_now);

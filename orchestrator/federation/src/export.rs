@@ -114,6 +114,7 @@ fn link_entry(l: &ViewLink, (from, to): (&PointName, &PointName)) -> LinkEntry {
         loss: l.link.loss,
         per_gb: l.link.per_gb,
         per_mbps_hour: l.link.per_mbps_hour,
+        tariff: l.link.tariff.clone(),
         provider: l.link.provider.clone(),
         jurisdictions: l.jurisdictions.clone(),
         encrypted: l.encrypted,

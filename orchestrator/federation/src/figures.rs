@@ -1,16 +1,22 @@
 //! What probes say of links, folded into the figure that decisions use.
 //!
-//! A figure in use changes only when two windows in a row say that it moved by more than 10 % and 1 ms: delays jitter, and
-//! without this orders would flap between paths that are equally good. A link that no longer answers keeps its last figure,
+//! A figure in use changes only when three windows in a row say that it moved by more than 10 % and 1 ms: delays jitter, and
+//! without this orders would flap between paths that are equally good. What the last window said stands beside it. A link that no longer answers keeps its last figure,
 //! which grows with its age and then turns stale; it never becomes zero or endless.
 
-use crate::sanity::{Objection, Review};
+use crate::{
+    held::Held,
+    sanity::{Objection, Review},
+};
 use jiff::{SignedDuration, Timestamp};
 use rhumb_model::{
     LinkId,
     quantity::{Latency, Ppm, Span},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Probe results of one directed link over one window in which replies came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +29,20 @@ pub struct LinkSample {
     pub jitter: Latency,
     /// When the last reply of the window came.
     pub received_at: Timestamp,
+    /// Length of the window.
+    pub length: Span,
 }
 
-/// The last sample of a link, and the delay in use.
+/// A path that is another than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathNews {
+    /// When it was noticed.
+    pub at: Timestamp,
+    /// From and to, where the least round trip has moved for good.
+    pub min_moved: Option<(Latency, Latency)>,
+}
+
+/// The last sample of a link, and the figures in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkFigure {
     pub rtt_min: Latency,
@@ -34,12 +51,10 @@ pub struct LinkFigure {
     pub loss: Ppm,
     pub jitter: Latency,
     pub received_at: Timestamp,
-    /// One way, without what age adds: half of a p95 RTT.
-    in_use: Latency,
-    /// Start of the last window that counted.
+    held_min: Held,
+    held_p95: Held,
+    /// End of the last window that counted.
     counted_at: Timestamp,
-    /// Windows in a row that lie beyond the threshold: above if positive, below if negative.
-    moved: i8,
 }
 
 /// The delay that a decision at one instant uses.
@@ -66,13 +81,13 @@ pub enum SampleError {
 const MAX: Latency = Latency::from_micros(60_000_000);
 /// No answer takes no time: what a coarse clock reads as 0 is this.
 const MIN: Latency = Latency::from_micros(1);
-/// Reports nearer to each other than this tell of the same window.
+/// Windows count that end at least this part of their length apart, in hundredths: what lasts for less than a fifth of a window
+/// then falls into two of them at most, and never makes three.
+const APART: i64 = 60;
+/// Reports nearer to each other than this tell of the same replies.
 const SHORTEST_WINDOW: SignedDuration = SignedDuration::from_secs(1);
-/// Windows in a row that must agree.
-const WINDOWS: i8 = 2;
-/// The smallest move that counts, and the smallest part of the figure in use (one in ten).
-const MOVE: u64 = 1_000;
-const PART: u64 = 10;
+/// However long somebody says that a window was: what is told after this counts.
+const LONGEST_WINDOW: SignedDuration = SignedDuration::from_mins(2);
 
 /// Figures by directed link.
 #[derive(Debug, Clone)]
@@ -81,12 +96,23 @@ pub struct FigureBook {
     figures: BTreeMap<LinkId, LinkFigure>,
     /// Round trips of links that are not probed.
     estimates: BTreeMap<LinkId, Latency>,
+    /// The last time that a link's path was another.
+    paths: BTreeMap<LinkId, PathNews>,
+    /// Links whose probers have measured nothing for three windows.
+    silent: BTreeSet<LinkId>,
     review: Arc<Review>,
 }
 
 impl FigureBook {
     pub fn new(stale_after: Span) -> Self {
-        Self { stale_after, figures: BTreeMap::new(), estimates: BTreeMap::new(), review: Arc::default() }
+        Self {
+            stale_after,
+            figures: BTreeMap::new(),
+            estimates: BTreeMap::new(),
+            paths: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            review: Arc::default(),
+        }
     }
 
     /// What the last look at all links said of them, and the round trips believed of those that are not probed.
@@ -97,6 +123,30 @@ impl FigureBook {
     /// What the last look at all links said of them.
     pub fn review(&self) -> &Review {
         &self.review
+    }
+
+    /// A prober says whether it has measured nothing over a link for three windows.
+    pub fn set_silent(&mut self, link: &LinkId, silent: bool) {
+        if !silent {
+            self.silent.remove(link);
+        } else if !self.silent.contains(link) {
+            self.silent.insert(link.clone());
+        }
+    }
+
+    /// Whether the link's prober has measured nothing for three windows.
+    pub fn is_silent(&self, link: &LinkId) -> bool {
+        self.silent.contains(link)
+    }
+
+    /// A prober says that a link's path is another.
+    pub fn set_path(&mut self, link: LinkId, news: PathNews) {
+        self.paths.insert(link, news);
+    }
+
+    /// The last time that the link's path was another.
+    pub fn path(&self, link: &LinkId) -> Option<&PathNews> {
+        self.paths.get(link)
     }
 
     /// The round trip believed of a link that is not probed.
@@ -154,7 +204,7 @@ impl FigureBook {
         let figure = self.figures.get(link)?;
         let age = figure.age(now);
         // 1 % per minute is one part in 6,000 per second; rounded up, so that age never makes a link look nearer
-        let base = u128::from(figure.in_use.micros());
+        let base = u128::from(figure.in_use().micros());
         let grown = base + (base * u128::from(age.micros())).div_ceil(6_000 * 1_000_000);
         let latency = Latency::from_micros(u64::try_from(grown).unwrap_or(u64::MAX)).min(MAX);
         let least = match self.review.objections.get(link) {
@@ -162,7 +212,7 @@ impl FigureBook {
             Some(Objection::EndsDisagree { other }) => one_way(*other),
             None => Latency::ZERO,
         };
-        let stale = age > self.stale_after || self.review.untrusted.contains_key(link);
+        let stale = age > self.stale_after || self.is_silent(link) || self.review.untrusted.contains_key(link);
         Some(DecisionFigure { latency: latency.max(least), stale, estimated: false })
     }
 }
@@ -198,9 +248,9 @@ impl LinkFigure {
             loss: sample.loss,
             jitter: sample.jitter,
             received_at: sample.received_at,
-            in_use: one_way(sample.rtt_p95),
+            held_min: Held::new(sample.rtt_min.micros()),
+            held_p95: Held::new(sample.rtt_p95.micros()),
             counted_at: sample.received_at,
-            moved: 0,
         }
     }
 
@@ -210,25 +260,16 @@ impl LinkFigure {
             *self = Self::first(sample);
             return;
         }
-        let (in_use, counted_at, moved) = (self.in_use, self.counted_at, self.moved);
-        *self = Self { in_use, counted_at, moved, ..Self::first(sample) };
-        if sample.received_at.duration_since(counted_at) < SHORTEST_WINDOW {
+        let (held_min, held_p95, counted_at) = (self.held_min.clone(), self.held_p95.clone(), self.counted_at);
+        *self = Self { held_min, held_p95, counted_at, ..Self::first(sample) };
+        let micros = i64::try_from(sample.length.micros()).unwrap_or(i64::MAX);
+        let apart = SignedDuration::from_micros(micros / 100 * APART);
+        if sample.received_at.duration_since(counted_at) < apart.clamp(SHORTEST_WINDOW, LONGEST_WINDOW) {
             return;
         }
         self.counted_at = sample.received_at;
-        let new = one_way(sample.rtt_p95);
-        let least = MOVE.max(in_use.micros() / PART);
-        self.moved = if new.micros() > in_use.micros() + least {
-            moved.max(0) + 1
-        } else if new.micros() + least < in_use.micros() {
-            moved.min(0) - 1
-        } else {
-            0
-        };
-        if self.moved.abs() >= WINDOWS {
-            self.in_use = new;
-            self.moved = 0;
-        }
+        self.held_min.observe(sample.rtt_min.micros());
+        self.held_p95.observe(sample.rtt_p95.micros());
     }
 
     /// Time since the last reply; 0 where clocks disagree.
@@ -237,9 +278,19 @@ impl LinkFigure {
         Span::from_micros(u64::try_from(micros).unwrap_or(0))
     }
 
-    /// The one-way delay in use, without what age adds.
+    /// The one-way delay in use, without what age adds: half of the held p95 RTT.
     pub fn in_use(&self) -> Latency {
-        self.in_use
+        one_way(self.held_p95())
+    }
+
+    /// The least RTT, moved only when windows insist.
+    pub fn held_min(&self) -> Latency {
+        Latency::from_micros(self.held_min.micros())
+    }
+
+    /// The p95 RTT, moved only when windows insist.
+    pub fn held_p95(&self) -> Latency {
+        Latency::from_micros(self.held_p95.micros())
     }
 }
 
@@ -267,6 +318,7 @@ mod tests {
             loss: Ppm::ZERO,
             jitter: Latency::ZERO,
             received_at: at(second),
+            length: Span::from_micros(5_000_000),
         }
     }
 
@@ -297,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raised_delay_takes_two_windows_and_jitter_moves_nothing() {
+    fn a_raised_delay_takes_three_windows_and_jitter_moves_nothing() {
         let mut samples = vec![(20_000, 0)];
         samples.extend((1..=100).map(|i| (if i % 2 == 0 { 20_000 } else { 21_000 }, i * 5)));
         let mut b = book(&samples);
@@ -308,14 +360,23 @@ mod tests {
         b.fold(sample(200_000, 515)).unwrap();
         assert_eq!(micros(&b, 515), 10_000);
         b.fold(sample(201_000, 520)).unwrap();
-        assert_eq!(micros(&b, 520), 100_500);
+        assert_eq!(micros(&b, 520), 10_000);
+        b.fold(sample(202_000, 525)).unwrap();
+        assert_eq!(micros(&b, 525), 100_500);
+        // the last window's own figure stands beside it
+        let figure = b.figure(&link()).unwrap();
+        assert_eq!(
+            (figure.rtt_p95.micros(), figure.held_p95().micros(), figure.held_min().micros()),
+            (202_000, 201_000, 201_000)
+        );
         // up and down in turn is no move
-        b.fold(sample(20_000, 525)).unwrap();
-        b.fold(sample(400_000, 530)).unwrap();
-        b.fold(sample(20_000, 535)).unwrap();
-        assert_eq!(micros(&b, 535), 100_500);
+        b.fold(sample(20_000, 530)).unwrap();
+        b.fold(sample(400_000, 535)).unwrap();
         b.fold(sample(20_000, 540)).unwrap();
-        assert_eq!(micros(&b, 540), 10_000);
+        b.fold(sample(20_000, 545)).unwrap();
+        assert_eq!(micros(&b, 545), 100_500);
+        b.fold(sample(20_000, 550)).unwrap();
+        assert_eq!(micros(&b, 550), 10_000);
     }
 
     #[test]
@@ -327,15 +388,41 @@ mod tests {
 
     #[test]
     fn the_same_window_told_twice_counts_once() {
-        let mut b = book(&[(20_000, 0), (200_000, 5)]);
-        let mut again = sample(200_000, 5);
-        again.received_at += SignedDuration::from_millis(20);
-        b.fold(again).unwrap();
-        assert_eq!(micros(&b, 5), 10_000);
+        let mut b = book(&[(20_000, 0), (20_000, 5), (20_000, 10), (200_000, 15)]);
+        for millis in [1_000, 2_000, 2_900] {
+            let mut again = sample(200_000, 15);
+            again.received_at += SignedDuration::from_millis(millis);
+            b.fold(again).unwrap();
+        }
+        assert_eq!(micros(&b, 18), 10_001);
         assert_eq!(b.figure(&link()).unwrap().rtt_p50.micros(), 200_000);
         // and an older one not at all
         b.fold(sample(5, 1)).unwrap();
         assert_eq!(b.figure(&link()).unwrap().rtt_p50.micros(), 200_000);
+    }
+
+    /// Sliding windows of ten seconds, told every three: what lasts for a second and a half moves nothing, whenever it comes, and a
+    /// change that lasts is decided on within 21 s.
+    #[test]
+    fn a_burst_moves_nothing_and_a_lasting_change_is_seen_in_bounded_time() {
+        let told = |second: i64, changed: std::ops::Range<i64>| {
+            // any reply of the last ten seconds that was slow makes the 95th percentile slow
+            let slow = changed.start < second && changed.end > second - 10;
+            LinkSample { length: Span::from_micros(10_000_000), ..sample(if slow { 80_000 } else { 20_000 }, second) }
+        };
+        for from in 30..42 {
+            let (mut burst, mut lasting) = (FigureBook::new(STALE), FigureBook::new(STALE));
+            let mut decided = None;
+            for second in (0..120).step_by(3) {
+                burst.fold(told(second, from..from + 2)).unwrap();
+                lasting.fold(told(second, from..1_000)).unwrap();
+                assert_eq!(burst.figure(&link()).unwrap().in_use().micros(), 10_000, "a burst at {from}");
+                if decided.is_none() && lasting.figure(&link()).unwrap().in_use().micros() == 40_000 {
+                    decided = Some(second - from);
+                }
+            }
+            assert!(decided.is_some_and(|after| after <= 21), "{decided:?}");
+        }
     }
 
     #[test]
@@ -360,5 +447,22 @@ mod tests {
         assert_eq!(micros(&zero, 0), 1);
         let kept = FigureBook::restore(STALE, [sample(u64::MAX, 0), sample(12_000, 1)]);
         assert_eq!(micros(&kept, 1), 6_000);
+    }
+
+    /// A prober that has measured nothing for three windows, however long a figure may be used else.
+    #[test]
+    fn silence_of_three_windows_is_stale_and_another_path_is_remembered() {
+        let mut b = FigureBook::new(Span::from_micros(3_600_000_000));
+        b.fold(sample(20_000, 0)).unwrap();
+        b.set_silent(&link(), true);
+        assert!(b.decision(&link(), at(180)).unwrap().stale);
+        assert_eq!(micros(&b, 0), 10_000, "old, not zero and not endless");
+        b.set_silent(&link(), false);
+        assert!(!b.decision(&link(), at(180)).unwrap().stale);
+        assert_eq!(b.path(&link()), None);
+        let us = Latency::from_micros;
+        let news = PathNews { at: at(60), min_moved: Some((us(20_000), us(40_000))) };
+        b.set_path(link(), news);
+        assert_eq!(b.path(&link()), Some(&news));
     }
 }

@@ -9,11 +9,12 @@ pub mod assemble;
 pub mod bandwidth;
 pub mod export;
 pub mod figures;
+mod held;
 pub mod sanity;
 pub mod view;
 
 pub use assemble::{Base, Live, LiveNode, LiveSite};
 pub use bandwidth::{BandwidthBook, BandwidthClaim, BandwidthFigure, Limit};
-pub use figures::{FigureBook, LinkFigure, LinkSample, SampleError};
+pub use figures::{FigureBook, LinkFigure, LinkSample, PathNews, SampleError};
 pub use sanity::{LinkWord, Objection, ProberFault, Review, Sanity};
-pub use view::{FreeNodes, View, ViewDataset, ViewLink, ViewPoint, ViewRegion, ViewSite};
+pub use view::{FreeNodes, View, ViewDataset, ViewLink, ViewPath, ViewPoint, ViewRegion, ViewSite};

@@ -1,5 +1,6 @@
 //! The immutable picture, and what can be looked up in it.
 
+use crate::figures::PathNews;
 use jiff::Timestamp;
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
 use rhumb_model::{
@@ -97,6 +98,23 @@ pub struct ViewLink {
     pub link: Arc<Link>,
     /// Nobody measured the delay: it is the configured one where nothing can, or what other pairs let believe.
     pub estimated: bool,
+    /// What was measured; `None`: nothing, or offline.
+    pub path: Option<ViewPath>,
+}
+
+/// What probes say of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ViewPath {
+    /// Round trips that decisions rest on: moved only when windows insist.
+    pub held_min: Latency,
+    pub held_p95: Latency,
+    /// Of the last window.
+    pub rtt_min: Latency,
+    pub rtt_p95: Latency,
+    /// The prober has measured nothing for three windows.
+    pub silent: bool,
+    /// The last time that the path was another, as far as is known.
+    pub changed: Option<PathNews>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

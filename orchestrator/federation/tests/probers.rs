@@ -27,6 +27,7 @@ fn sample(id: LinkId, rtt_us: u64, second: i64) -> LinkSample {
         loss: Ppm::ZERO,
         jitter: Latency::ZERO,
         received_at: at(second),
+        length: Span::from_micros(5_000_000),
     }
 }
 
@@ -202,6 +203,44 @@ fn f57_two_paths_that_jitter_around_each_other_never_change_places() {
     assert_eq!(seen.len(), 1, "{seen:?}");
 }
 
+/// Case H-O18: two equally good sites, one lost probe, then one of them is really farther. Whoever always takes the nearer by
+/// the figures in use moves once, after three windows; by the windows' own figures he would have moved a hundred times.
+#[test]
+fn h_o18_equal_sites_do_not_flap_and_a_lasting_change_moves_once() {
+    let mut book = FigureBook::new(STALE);
+    let (mut held, mut raw) = (Vec::new(), Vec::new());
+    let (mut at_held, mut at_raw) = ("s1", "s1");
+    for cycle in 1..=200_i64 {
+        let own = |site: &str| match (cycle, site) {
+            (101.., "s1") => 60_000,
+            (101.., _) => 20_000,
+            (odd, "s1") => 21_000 - (odd % 2) as u64 * 1_000,
+            (odd, _) => 20_000 + (odd % 2) as u64 * 1_000,
+        };
+        for site in ["s1", "s2"] {
+            if (cycle, site) != (50, "s1") {
+                book.fold(sample(link("u", site), own(site), cycle * 5)).unwrap();
+            }
+        }
+        let in_use = |site: &str| book.figure(&link("u", site)).unwrap().in_use();
+        let last = |site: &str| book.figure(&link("u", site)).unwrap().rtt_p95;
+        let nearer = |at: &'static str, of: &dyn Fn(&str) -> Latency| {
+            let other = if at == "s1" { "s2" } else { "s1" };
+            if of(other) < of(at) { other } else { at }
+        };
+        let next = (nearer(at_held, &in_use), nearer(at_raw, &last));
+        for (at, moves, next) in [(&mut at_held, &mut held, next.0), (&mut at_raw, &mut raw, next.1)] {
+            if *at != next {
+                *at = next;
+                moves.push(cycle);
+            }
+        }
+    }
+    assert_eq!(held, [103]);
+    assert_eq!(at_held, "s2");
+    assert!(raw.len() > 90, "{}", raw.len());
+}
+
 /// Fault F58: a round trip of 0 is the least there is, not "missing".
 #[test]
 fn f58_a_round_trip_of_nothing_is_a_figure() {
@@ -255,7 +294,7 @@ proptest! {
             let us = Latency::from_micros;
             let wild = LinkSample {
                 link: link("a", "b"), rtt_min: us(min), rtt_p50: us(p50), rtt_p95: us(p95),
-                loss: Ppm::from_ppm(loss), jitter: us(jitter), received_at,
+                loss: Ppm::from_ppm(loss), jitter: us(jitter), received_at, length: Span::from_micros(loss),
             };
             let before = book.decision(&link("a", "b"), received_at);
             if book.fold(wild).is_err() {

@@ -95,6 +95,7 @@ fn figure(book: &mut FigureBook, link: &str, rtt_us: u64, age_s: i64) {
         loss: Ppm::ZERO,
         jitter: Latency::ZERO,
         received_at: now() - SignedDuration::from_secs(age_s),
+        length: Span::from_micros(5_000_000),
     };
     book.fold(sample).unwrap();
 }
@@ -186,6 +187,7 @@ fn any_node() -> impl Strategy<Value = LiveNode> {
                     numa,
                     pcie,
                     health: if odd == 1 { Health::Unknown } else { Health::Ok },
+                    mig: None,
                 });
             }
             let node = Node {

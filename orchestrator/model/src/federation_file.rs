@@ -21,6 +21,7 @@ use crate::{
     ratio::Decimal,
     site::{Coordinates, Tier},
     state::SiteState,
+    tariff::Tariff,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -318,6 +319,9 @@ pub struct LinkEntry {
     pub per_gb: Option<Amount>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_mbps_hour: Option<Amount>,
+    /// Beside these: a price that depends on how the link is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tariff: Option<Tariff>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<ProviderName>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

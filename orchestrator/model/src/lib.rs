@@ -23,6 +23,7 @@ pub mod refusal;
 pub mod site;
 pub mod slice;
 pub mod state;
+pub mod tariff;
 
 pub use calendar::{Calendar, Slots};
 pub use document::{DocumentError, Problem};

@@ -4,6 +4,7 @@ use crate::{
     money::Amount,
     name::{Jurisdiction, LinkId, PointName, ProviderName, SrlgName},
     quantity::{Bandwidth, Latency, Ppm},
+    tariff::Tariff,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -21,6 +22,8 @@ pub struct Link {
     pub loss: Ppm,
     pub per_gb: Option<Amount>,
     pub per_mbps_hour: Option<Amount>,
+    /// Beside these.
+    pub tariff: Option<Tariff>,
     pub provider: Option<ProviderName>,
     /// Every jurisdiction that it crosses; empty: unstated.
     pub jurisdictions: BTreeSet<Jurisdiction>,

@@ -10,7 +10,10 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-pub use crate::state::UnknownWord;
+pub use crate::{
+    slice::{DeviceSlice, Isolation, Mig, MigMode, Piece},
+    state::UnknownWord,
+};
 use std::{fmt, str::FromStr};
 
 words! {
@@ -69,6 +72,20 @@ pub struct Device {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pcie: Option<u16>,
     pub health: Health,
+    /// `None`: it cannot be cut into slices, or nobody can say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<Mig>,
+}
+
+impl Device {
+    /// Whether it is given away in slices only.
+    pub fn is_in_slices(&self) -> bool {
+        self.mig.as_ref().is_some_and(|mig| mig.mode == MigMode::On)
+    }
+
+    pub fn slices(&self) -> &[DeviceSlice] {
+        self.mig.as_ref().filter(|mig| mig.mode == MigMode::On).map_or(&[], |mig| &mig.slices)
+    }
 }
 
 /// One host.

@@ -4,6 +4,8 @@
 //! - A provider turns a leg into what each point must have; it decides nothing about path or rate.
 //! - The same leg gives the same hops, so that applying them twice changes nothing.
 
+pub mod kernel;
 pub mod overlay;
 
+pub use kernel::{Kernel, KernelPoint, Unfit};
 pub use overlay::Overlay;

@@ -4,6 +4,10 @@ use rhumb_model::PointName;
 use rhumb_provision::{Ask, LegPurpose, RouteProvider};
 use rhumb_wire::{Role, Route, RoutePurpose, report::RouteKey};
 
+/// On a protected leg a hop that says nothing for so long is lost: together with the way back to the source and the opening
+/// of the other path this stays below two seconds.
+const PROTECTED_SILENCE_MS: u64 = 800;
+
 /// The provider that needs no privileges: TCP from agent to agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Overlay;
@@ -14,27 +18,30 @@ impl RouteProvider for Overlay {
     }
 
     fn hops(&self, ask: &Ask<'_>) -> Vec<(PointName, Route)> {
-        let leg = ask.leg;
-        let last = leg.points.len() - 1;
-        leg.points
+        let (leg, path) = (ask.leg, ask.path);
+        let last = path.points.len() - 1;
+        path.points
             .iter()
             .enumerate()
             .map(|(i, point)| {
                 let end = i == 0 || i == last;
                 let route = Route {
-                    key: RouteKey { order: ask.order, generation: ask.generation, leg: leg.leg },
+                    key: RouteKey { order: ask.order, generation: ask.generation, leg: leg.leg, path: path.path },
                     role: match i {
                         0 => Role::Source,
                         _ if i == last => Role::Sink,
                         _ => Role::Relay,
                     },
-                    next_link: leg.links.get(i).cloned(),
-                    previous: i.checked_sub(1).map(|before| leg.points[before].clone()),
-                    rate: leg.rate,
+                    next_link: path.links.get(i).cloned(),
+                    previous: i.checked_sub(1).map(|before| path.points[before].clone()),
+                    rate: leg.rate_of(path),
                     purpose: purpose(ask),
                     // relays carry what they cannot read
                     key_base64: (end && leg.encrypted).then(|| ask.secrets.seal_base64.clone()),
                     hop_secret_base64: Some(ask.secrets.hop_base64.clone()),
+                    duty: ask.duty,
+                    silence_ms: leg.protected.then_some(PROTECTED_SILENCE_MS),
+                    kernel: None,
                 };
                 (point.clone(), route)
             })
@@ -55,32 +62,27 @@ fn purpose(ask: &Ask<'_>) -> RoutePurpose {
 mod tests {
     use super::*;
     use rhumb_model::{Bandwidth, LinkId, OrderId};
-    use rhumb_provision::{LegSecrets, LegState};
-    use std::collections::BTreeMap;
+    use rhumb_provision::{LegSecrets, LegState, PathRole, PathState};
+    use rhumb_wire::Duty;
 
     #[test]
     fn relays_never_get_the_seal_and_the_ends_do() {
         let point = |n: &str| PointName::new(n).unwrap();
-        let leg = LegState {
-            leg: 3,
-            flow: 1,
-            links: vec![LinkId::new("a-r").unwrap(), LinkId::new("r-b").unwrap()],
-            points: vec![point("a"), point("r"), point("b")],
-            rate: Bandwidth::from_mbps(20),
-            purpose: LegPurpose::Inbound { dataset: "corpus".into(), offset: 5, bytes: 7 },
-            encrypted: true,
-            seen: BTreeMap::new(),
-            bytes: BTreeMap::new(),
-        };
+        let links = vec![LinkId::new("a-r").unwrap(), LinkId::new("r-b").unwrap()];
+        let path = PathState::new(4, links, vec![point("a"), point("r"), point("b")], PathRole::Backup);
+        let purpose = LegPurpose::Inbound { dataset: "corpus".into(), offset: 5, bytes: 7 };
+        let leg = LegState::new(3, 1, path, Bandwidth::from_mbps(20), purpose, true);
         let secrets = LegSecrets { hop_base64: "hop".into(), seal_base64: "seal".into() };
         let order = OrderId(uuid::Uuid::nil());
-        let hops = Overlay.hops(&Ask { order, generation: 2, leg: &leg, start: true, secrets: &secrets });
+        let (path, duty) = (&leg.paths[0], Duty::Standby);
+        let hops = Overlay.hops(&Ask { order, generation: 2, leg: &leg, path, duty, start: true, secrets: &secrets });
         let roles: Vec<_> = hops.iter().map(|(p, r)| (p.as_str(), r.role)).collect();
         assert_eq!(roles, [("a", Role::Source), ("r", Role::Relay), ("b", Role::Sink)]);
         let sealed: Vec<_> = hops.iter().map(|(_, r)| r.key_base64.is_some()).collect();
         assert_eq!(sealed, [true, false, true]);
         assert_eq!(hops[1].1.previous, Some(point("a")));
         assert_eq!(hops[2].1.next_link, None);
+        assert!(hops.iter().all(|(_, r)| r.key.path == 4 && r.duty == Duty::Standby && r.silence_ms.is_none()));
         assert!(hops.iter().all(|(_, r)| r.hop_secret_base64.as_deref() == Some("hop")));
     }
 }

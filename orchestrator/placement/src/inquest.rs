@@ -360,17 +360,52 @@ impl<'q, 'a> Inquest<'q, 'a> {
     /// it is the only one.
     fn path(&self, part: usize, site: usize) -> Option<(u32, Told, bool)> {
         let failing = self.fails(part, site, Rules::ALL)?;
-        let single = SINGLES.iter().filter(|(kind, _)| self.asked(*kind));
-        let single =
-            single.map(|(kind, rules)| (*kind, *rules)).find(|(_, rules)| self.fails(part, site, *rules).is_none());
+        let single = self.singles(part, site).next();
         let alone = single.is_some();
-        let (kind, rules, (stream, us)) = match single {
-            Some((kind, _)) => (kind, Rules::ALL, failing),
+        let (kind, rules, fails) = match single {
+            Some(kind) => (kind, Rules::ALL, failing),
             None => STEPS
                 .iter()
                 .find_map(|(kind, rules)| Some((*kind, *rules, self.fails(part, site, *rules)?)))
                 .unwrap_or((ReasonKind::Stale, Rules::ALL, failing)),
         };
+        let (flow, told) = self.tell(part, site, kind, rules, fails);
+        Some((flow, told, alone))
+    }
+
+    /// Rules on paths without any one of which each flow of the component at the site has a path, in precedence. Flows are
+    /// seen one by one: where two need the same link, a rule may be named that is not enough.
+    fn singles(&self, part: usize, site: usize) -> impl Iterator<Item = ReasonKind> {
+        let asked = SINGLES.iter().filter(|(kind, _)| self.asked(*kind));
+        asked.filter(move |(_, rules)| self.fails(part, site, *rules).is_none()).map(|(kind, _)| *kind)
+    }
+
+    /// The other rules on paths that may be the one which keeps the fact's component from the site, in precedence, each as
+    /// a fact. None where flows cannot be in each other's way.
+    pub fn others<'f>(&'f self, fact: &'f Reason, site: usize) -> impl Iterator<Item = Reason> + use<'f, 'q, 'a> {
+        let named = |part: &Part| Some(&part.component.name) == fact.component.as_ref();
+        let part = self.base.parts.iter().position(named).filter(|_| self.base.streams.len() > 1);
+        let is_path = SINGLES.iter().any(|(kind, _)| *kind == fact.reason) && fact.flow.is_some();
+        let found = part.filter(|_| is_path).and_then(|part| Some((part, self.fails(part, site, Rules::ALL)?)));
+        found.into_iter().flat_map(move |(part, failing)| {
+            let others = self.singles(part, site).filter(|kind| *kind > fact.reason);
+            others.map(move |kind| {
+                let (flow, told) = self.tell(part, site, kind, Rules::ALL, failing);
+                let name = Some(self.base.parts[part].component.name.clone());
+                self.reason(told, site, name, Some(flow))
+            })
+        })
+    }
+
+    /// The flow that a rule keeps from a path, with what is needed and what there is.
+    fn tell(
+        &self,
+        part: usize,
+        site: usize,
+        kind: ReasonKind,
+        rules: Rules,
+        (stream, us): (usize, u64),
+    ) -> (u32, Told) {
         let of = &self.base.streams[stream];
         let order = self.base.request.order;
         let flow = &order.flows[of.flow];
@@ -396,7 +431,7 @@ impl<'q, 'a> Inquest<'q, 'a> {
             ReasonKind::Stale => (kind, "fresh figures".to_owned(), format!("no path of links that have them{within}")),
             kind => (kind, format!("a path from {} to {}", flow.from, flow.to), "none".to_owned()),
         };
-        Some((of.flow as u32, told, alone))
+        (of.flow as u32, told)
     }
 
     /// What the widest path of a flow with fixed points carries to the site.

@@ -96,6 +96,14 @@ impl<'a> Question<'_, 'a> {
     }
 }
 
+/// Whether a plan that uses the site is found once a constraint is left aside.
+pub(crate) fn is_enough(inquest: &Inquest, site: usize, kind: ReasonKind) -> bool {
+    let mut without = Relax::default();
+    let Some((_, relax)) = CONSTRAINTS.iter().find(|(of, _)| *of == kind) else { return false };
+    relax(&mut without);
+    Question { inquest, force: Some(site) }.feasible(without)
+}
+
 /// Whether there may be a plan once links carry anything.
 pub(crate) fn may_fit_wider_links(inquest: &Inquest) -> bool {
     let relax = Relax { bandwidth: true, ..Relax::default() };

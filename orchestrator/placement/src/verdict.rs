@@ -18,6 +18,10 @@ const NODES: u64 = 5_000;
 /// order's own first reason is given: it is true of them all.
 const SEARCHED: usize = 8;
 
+/// Sites whose fact is one of several rules on paths, for each of which searches tell the right one. Of any further ones
+/// the first is named that each flow by itself finds in its way.
+const DOUBTED: usize = 8;
+
 pub(crate) fn verdicts(inquest: &Inquest, decision: &Decision) -> Vec<Verdict> {
     match &decision.outcome {
         Ok(plan) => planned(inquest, plan),
@@ -38,10 +42,11 @@ fn verdict(site: &rhumb_model::SiteName, verdict: VerdictKind, reason: Option<Re
 
 fn refused(inquest: &Inquest, reasons: &[Reason]) -> Vec<Verdict> {
     let view = inquest.base.view;
-    let mut searches = SEARCHED;
+    let (mut searches, mut doubts) = (SEARCHED, DOUBTED);
     let mut list = Vec::with_capacity(view.sites.len());
     for (index, site) in view.sites.iter().enumerate() {
-        let reason = inquest.fact(index).or_else(|| elsewhere(inquest, index)).or_else(|| {
+        let fact = inquest.fact(index).map(|fact| sure(inquest, index, &fact, &mut doubts).unwrap_or(fact));
+        let reason = fact.or_else(|| elsewhere(inquest, index)).or_else(|| {
             searches = searches.checked_sub(1)?;
             joint(inquest, index, true)
         });
@@ -53,6 +58,21 @@ fn refused(inquest: &Inquest, reasons: &[Reason]) -> Vec<Verdict> {
         list.push(verdict(&site.site.name, VerdictKind::Refused, reason.map(at)));
     }
     list
+}
+
+/// Where two flows are in each other's way: the first rule that is enough to leave aside, if it is another than the fact's.
+fn sure(inquest: &Inquest, site: usize, fact: &Reason, doubts: &mut usize) -> Option<Reason> {
+    if *doubts == 0 {
+        return None;
+    }
+    let mut others = inquest.others(fact, site).peekable();
+    // where only one may be enough it is the one, or none is
+    others.peek()?;
+    *doubts -= 1;
+    if refusal::is_enough(inquest, site, fact.reason) {
+        return None;
+    }
+    others.find(|other| refusal::is_enough(inquest, site, other.reason))
 }
 
 /// Some component can stand here, but another nowhere, or not often enough: why that one not here either.
@@ -83,13 +103,14 @@ fn planned(inquest: &Inquest, plan: &Plan) -> Vec<Verdict> {
     let view = inquest.base.view;
     let chosen: BTreeSet<_> = plan.components.iter().flat_map(|c| &c.assignments).map(|a| &a.site).collect();
     let mut open: Vec<usize> = Vec::new();
+    let mut doubts = DOUBTED;
     let mut list = Vec::with_capacity(view.sites.len());
     for (index, site) in view.sites.iter().enumerate() {
         let name = &site.site.name;
         list.push(if chosen.contains(name) {
             Verdict { delta_micros: Some(0), ..verdict(name, VerdictKind::Chosen, None) }
         } else {
-            let fact = inquest.fact(index);
+            let fact = inquest.fact(index).map(|fact| sure(inquest, index, &fact, &mut doubts).unwrap_or(fact));
             open.extend(fact.is_none().then_some(index));
             verdict(name, VerdictKind::Refused, fact)
         });

@@ -2,12 +2,14 @@
 
 use crate::{
     leg::{LegPurpose, LegState},
+    path::PathState,
     saga::{ReplicaState, Saga},
 };
 use jiff::{SignedDuration, Timestamp};
 use num_traits::{CheckedAdd, CheckedMul};
 use rhumb_model::{
-    LinkId, ModelName, Order, Share, SiteName,
+    Bytes, LinkId, ModelName, Order, SiteName,
+    order::Accelerators,
     price::PriceBook,
     ratio::{Ratio, round_half_up},
 };
@@ -17,6 +19,8 @@ pub trait Prices {
     fn book(&self, site: &SiteName) -> Option<&PriceBook>;
     /// Per device-hour, core-hour and GiB-hour.
     fn device(&self, site: &SiteName, model: &ModelName) -> Ratio;
+    /// Of one device.
+    fn memory(&self, model: &ModelName) -> Option<Bytes>;
     fn core(&self, site: &SiteName) -> Ratio;
     fn gib(&self, site: &SiteName) -> Ratio;
     /// Per 10^9 bytes, and per Mbit/s and hour.
@@ -47,7 +51,7 @@ pub fn bill(order: &Order, saga: &Saga, prices: &impl Prices) -> Vec<BillItem> {
     for replica in &saga.replicas {
         items.extend(compute(order, saga, replica, prices));
     }
-    let held = held_us(saga);
+    let held = Held { from: saga.ran_from, us: held_us(saga) };
     for leg in &saga.legs {
         items.extend(network(leg, held, prices));
     }
@@ -59,7 +63,7 @@ pub fn bill(order: &Order, saga: &Saga, prices: &impl Prices) -> Vec<BillItem> {
 /// longest of the results' transfers at their rates.
 fn held_us(saga: &Saga) -> u64 {
     let run = saga.replicas.iter().map(|r| r.ran_us.min(MOST_US)).max().unwrap_or(0);
-    let moved = |l: &LegState| l.time_us(l.bytes_after(l.links.len().saturating_sub(1))).min(MOST_US);
+    let moved = |l: &LegState| l.time_us(l.bytes_arrived()).min(MOST_US);
     run + saga.legs.iter().filter(|l| l.is_outbound()).map(moved).max().unwrap_or(0)
 }
 
@@ -71,8 +75,9 @@ fn compute(order: &Order, saga: &Saga, replica: &ReplicaState, prices: &impl Pri
     let ran_us = replica.ran_us.min(MOST_US);
     let hours = weighted_us(book, start, ran_us) / Ratio::from_integer(MICROS_PER_HOUR);
     let ran = Ratio::from_integer(i128::from(ran_us));
-    let share = component.need.accelerators.as_ref().and_then(|a| a.share).map_or(1_000, Share::thousandths);
-    let devices = Ratio::new(i128::from(share) * replica.devices.len() as i128, 1_000);
+    let asked = component.need.accelerators.as_ref();
+    let part = asked.map_or_else(|| Ratio::from_integer(1), |a| part(a, replica, prices));
+    let devices = part * Ratio::from_integer(replica.devices.len() as i128);
     let device_price =
         replica.model.as_ref().map_or_else(|| Ratio::from_integer(0), |m| prices.device(&replica.site, m));
     let cores = Ratio::new(i128::from(component.need.cpu.milli()), 1_000);
@@ -94,35 +99,86 @@ fn compute(order: &Order, saga: &Saga, replica: &ReplicaState, prices: &impl Pri
     ]
 }
 
-fn network(leg: &LegState, held_us: u64, prices: &impl Prices) -> Vec<BillItem> {
+/// What of a device each of its pieces is: all of it, its share, or its memory's part.
+fn part(asked: &Accelerators, replica: &ReplicaState, prices: &impl Prices) -> Ratio {
+    let memory = || prices.memory(replica.model.as_ref()?).filter(|m| !m.is_zero());
+    match (asked.share, asked.mig) {
+        (Some(share), _) => Ratio::new(i128::from(share.thousandths()), 1_000),
+        (None, Some(profile)) => memory().map_or_else(
+            || Ratio::from_integer(1),
+            |all| Ratio::new(i128::from(profile.memory().bytes()), i128::from(all.bytes())),
+        ),
+        (None, None) => Ratio::from_integer(1),
+    }
+}
+
+/// Every path that was in service, for as long as it was.
+fn network(leg: &LegState, held: Held, prices: &impl Prices) -> Vec<BillItem> {
+    leg.paths.iter().filter(|p| p.served()).flat_map(|path| self::path(leg, path, held, prices)).collect()
+}
+
+fn path(leg: &LegState, path: &PathState, held: Held, prices: &impl Prices) -> Vec<BillItem> {
     let mut items = Vec::new();
     let millionth = Ratio::new(1, 1_000_000);
-    for (i, link) in leg.links.iter().enumerate() {
+    let kbit_us = held.kbit_us(leg, path);
+    for (i, link) in path.links.iter().enumerate() {
         // what left the point before the link and came out of the network at its far end
-        let bytes = i128::from(leg.bytes_after(i));
+        let bytes = i128::from(path.bytes_after(i));
         let gb_micro = Ratio::new(bytes, 1_000);
         // a volume is charged for volume / rate, which at its rate is its bits; a stream for as long as it was held
         let (mbps_hours_micro, carried) = match leg.purpose {
-            LegPurpose::Stream => {
-                let kbit_us = i128::from(leg.rate.kbps()) * i128::from(held_us);
-                (Ratio::new(kbit_us, 1_000 * 3_600), Some(Ratio::from_integer(0)))
-            }
+            LegPurpose::Stream => (Ratio::new(kbit_us, 1_000 * 3_600), Some(Ratio::from_integer(0))),
             LegPurpose::Inbound { .. } | LegPurpose::Outbound { .. } => {
                 (Ratio::new(bytes * 8, 3_600), product([gb_micro, millionth, prices.per_gb(link)]))
             }
         };
         let held = product([mbps_hours_micro, millionth, prices.per_mbps_hour(link)]);
+        let item = match path.path {
+            0 => format!("leg/{}/{i}", leg.leg),
+            number => format!("leg/{}/path/{number}/{i}", leg.leg),
+        };
         for (kind, quantity, cost) in [("gb_moved", gb_micro, carried), ("mbps_hours", mbps_hours_micro, held)] {
             items.push(BillItem {
                 kind,
                 subject: link.to_string(),
                 quantity_micro: rounded(Some(quantity)),
                 cost_micros: rounded(cost),
-                item: format!("leg/{}/{i}", leg.leg),
+                item: item.clone(),
             });
         }
     }
     items
+}
+
+/// The time that streams are paid for.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    from: Option<Timestamp>,
+    us: u64,
+}
+
+impl Held {
+    /// Microseconds from the start to `at`, within what is paid for.
+    fn until(self, at: Timestamp) -> u64 {
+        let us = self.from.map_or(0, |from| at.duration_since(from).as_micros());
+        u64::try_from(us.max(0)).unwrap_or(u64::MAX).min(self.us)
+    }
+
+    /// The leg's rate over the time that the path was in service. One path ends where the next begins, so that together
+    /// they come to the whole.
+    fn kbit_us(self, leg: &LegState, path: &PathState) -> i128 {
+        let begin = path.since.map_or(0, |at| self.until(at));
+        let end = path.until.map_or(self.us, |at| self.until(at));
+        let mut sum = 0;
+        let mut from = begin;
+        let rates = leg.former_rates.iter().map(|(to, rate)| (self.until(*to), *rate)).chain([(self.us, leg.rate)]);
+        for (to, rate) in rates {
+            let to = to.clamp(from, end.max(from));
+            sum += i128::from(rate.kbps()) * i128::from(to - from);
+            from = to;
+        }
+        sum
+    }
 }
 
 /// `None`: it does not fit into the number, which the limits on prices and quantities in documents keep from happening.

@@ -2,15 +2,16 @@
 
 use crate::{
     leg::{LegPurpose, LegState},
+    path::{PathRole, PathState},
     saga::{Goal, ReplicaState, Saga},
 };
 use rhumb_model::{
-    ComponentName, Order, OrderId, Phase, Plan, PointName,
-    order::{End, Failover},
+    Bytes, ComponentName, Order, OrderId, Phase, Plan, PointName,
+    order::{Accelerators, End, Failover},
 };
 use rhumb_wire::{
-    Assignment, AssignmentGoal, FlowEndpoint, InputFile, OutputFile, Role, Route, RunTerms, RunVariant,
-    report::AssignmentKey,
+    Assignment, AssignmentGoal, DevicePart, Duty, FlowEndpoint, InputFile, OutputFile, Role, Route, RunTerms,
+    RunVariant, report::AssignmentKey,
 };
 use std::collections::BTreeMap;
 
@@ -28,12 +29,14 @@ pub struct LegSecrets {
     pub seal_base64: String,
 }
 
-/// What a leg asks of the network now.
+/// What one path of a leg asks of the network now.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
     pub order: OrderId,
     pub generation: u64,
     pub leg: &'a LegState,
+    pub path: &'a PathState,
+    pub duty: Duty,
     /// Volumes move only when it is their time.
     pub start: bool,
     pub secrets: &'a LegSecrets,
@@ -43,7 +46,7 @@ pub struct Ask<'a> {
 pub trait RouteProvider {
     /// As it stands in routes and tariffs.
     fn name(&self) -> &'static str;
-    /// What every point of the leg has to have, so that the leg is carried.
+    /// What every point of the path has to have, so that it carries the leg.
     fn hops(&self, ask: &Ask<'_>) -> Vec<(PointName, Route)>;
 }
 
@@ -72,13 +75,25 @@ pub fn desired(
                 LegPurpose::Stream => false,
             };
             let secrets = secrets(leg.leg);
-            let ask = Ask { order: id, generation: saga.generation, leg, start, secrets: &secrets };
-            for (hop, route) in provider.hops(&ask) {
-                points.entry(hop).or_default().routes.push(route);
+            for path in leg.paths.iter().filter(|p| p.is_wanted()) {
+                let duty = duty(saga.phase, path.role);
+                let ask = Ask { order: id, generation: saga.generation, leg, path, duty, start, secrets: &secrets };
+                for (hop, route) in provider.hops(&ask) {
+                    points.entry(hop).or_default().routes.push(route);
+                }
             }
         }
     }
     points
+}
+
+/// Nothing takes a path before all paths have been measured.
+fn duty(phase: Phase, role: PathRole) -> Duty {
+    match role {
+        _ if phase <= Phase::Routing => Duty::Measure,
+        PathRole::Carry => Duty::Carry,
+        PathRole::Backup | PathRole::Next | PathRole::Leaving | PathRole::Closing | PathRole::Gone => Duty::Standby,
+    }
 }
 
 /// Whether the order's routes are to be there.
@@ -117,6 +132,7 @@ fn assignment(
         goal,
         node: replica.node.clone(),
         devices: replica.devices.clone(),
+        part: component.and_then(|c| part(c.need.accelerators.as_ref()?)),
         cpu: component.map(|c| c.need.cpu).unwrap_or_default(),
         memory: component.map(|c| c.need.memory).unwrap_or_default(),
         command: run.command,
@@ -141,6 +157,18 @@ fn assignment(
                 .collect(),
             restart_from: None,
         },
+    }
+}
+
+/// `None`: whole devices.
+fn part(asked: &Accelerators) -> Option<DevicePart> {
+    match (asked.share, asked.mig) {
+        (Some(share), _) => Some(DevicePart::Share {
+            thousandths: u16::try_from(share.thousandths()).unwrap_or(u16::MAX),
+            memory_bytes: asked.memory.map(Bytes::bytes),
+        }),
+        (None, Some(profile)) => Some(DevicePart::Slice { profile }),
+        (None, None) => None,
     }
 }
 

@@ -10,11 +10,17 @@
 pub mod bill;
 pub mod desired;
 pub mod leg;
+pub mod path;
+pub mod rules;
 pub mod saga;
 pub mod step;
+pub mod want;
 
 pub use bill::{BillItem, Prices, bill};
 pub use desired::{Ask, LegSecrets, PointShare, RouteProvider, desired};
-pub use leg::{LegPurpose, LegState, LocalPart, sized};
+pub use leg::{LegPurpose, LegState, LocalPart, Trouble, sized};
+pub use path::{PathRole, PathState};
+pub use rules::RouteRules;
 pub use saga::{Goal, ReplicaState, RunEnd, Saga, Stamp};
-pub use step::{Event, Note, Step, step};
+pub use step::{Event, LegTerms, NewPath, Note, Present, Sight, Step, step};
+pub use want::Want;

@@ -1,14 +1,18 @@
 //! State of one order's provisioning, one generation at a time.
 
-use crate::leg::{self, LegState, LocalPart};
+use crate::{
+    leg::{self, LegState, LocalPart},
+    path::PathRole,
+    rules::RouteRules,
+};
 use jiff::Timestamp;
 use rhumb_model::{
-    ComponentName, LinkId, ModelName, NodeName, Order, Phase, Plan, PointName, SiteName,
+    Bandwidth, ComponentName, Latency, LinkId, ModelName, NodeName, Order, Phase, Plan, PointName, SiteName,
     plan::{PlacedComponent, SiteAssignment},
 };
 use rhumb_wire::AssignmentState;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names a desired state: leadership epoch, then generation within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -58,6 +62,9 @@ pub struct Saga {
     pub ran_from: Option<Timestamp>,
     #[serde(default)]
     pub ran_to: Option<Timestamp>,
+    /// When its legs are moved.
+    #[serde(default)]
+    pub rules: RouteRules,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,13 +144,42 @@ impl Saga {
             phase_since: now,
             ran_from: None,
             ran_to: None,
+            rules: RouteRules::default(),
         })
     }
 
     /// Every point that has, or may have, something of this generation.
     pub fn points(&self) -> BTreeSet<PointName> {
         let sites = self.replicas.iter().map(|r| r.site.clone());
-        sites.chain(self.legs.iter().flat_map(|l| l.points.iter().cloned())).collect()
+        sites.chain(self.legs.iter().flat_map(|l| l.points().cloned())).collect()
+    }
+
+    /// The same, under these rules and with these bounds of its flows' paths.
+    #[must_use]
+    pub fn under(mut self, rules: RouteRules, bound: impl Fn(u32) -> Option<Latency>) -> Self {
+        self.rules = rules;
+        self.legs.iter_mut().for_each(|leg| leg.bound = bound(leg.flow));
+        self
+    }
+
+    /// What its legs hold on links.
+    pub fn holds(&self) -> BTreeMap<u32, BTreeMap<LinkId, Bandwidth>> {
+        self.legs.iter().map(|l| (l.leg, l.held_links())).collect()
+    }
+
+    /// Which paths its legs have, what for and at which rate.
+    pub fn ways(&self) -> Vec<(u32, Bandwidth, u32, PathRole)> {
+        let paths = self.legs.iter().flat_map(|l| l.paths.iter().map(move |p| (l, p)));
+        paths.map(|(l, p)| (l.leg, l.rate, p.path, p.role)).collect()
+    }
+
+    /// What its points confirm counts from this desired state on.
+    pub fn rebase(&mut self, stamp: Stamp) {
+        self.barrier = stamp;
+        for leg in &mut self.legs {
+            leg.barrier = stamp;
+            leg.paths.iter_mut().filter(|p| p.role == PathRole::Closing).for_each(|p| p.barrier = stamp);
+        }
     }
 
     pub fn sites(&self) -> BTreeSet<SiteName> {

@@ -1,14 +1,16 @@
 //! `step`: the next state after an event. Total: every phase answers every event.
 
+mod paths;
 mod progress;
 mod report;
 
 use crate::{
-    leg::{LegPurpose, LegState},
+    leg::LegState,
+    path::PathRole,
     saga::{Goal, Saga, Stamp},
 };
 use jiff::{SignedDuration, Timestamp};
-use rhumb_model::{Phase, PointName, SiteName};
+use rhumb_model::{Bandwidth, Latency, LinkId, Phase, PointName, SiteName};
 use rhumb_wire::{AssignmentStatus, RouteStatus};
 
 /// What happened.
@@ -26,6 +28,51 @@ pub enum Event {
     SiteLost { site: SiteName },
     /// Time passes.
     Tick { limit: PhaseLimit },
+    /// What the links' own figures say of paths, and that time passes for these.
+    Watch { sights: Vec<Sight> },
+    /// There is another path for a leg, and its links are held.
+    Reroute(NewPath),
+    /// There is none.
+    NoPath { leg: u32, role: PathRole, reason: String },
+    /// The tenant has other terms for flows, and they can be kept.
+    Amend { legs: Vec<LegTerms> },
+}
+
+/// The one-way delay of a path by the figures of its links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    pub leg: u32,
+    pub path: u32,
+    pub latency: Latency,
+}
+
+/// A path to build: to carry (`Next`) or to stand by (`Backup`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPath {
+    pub leg: u32,
+    pub links: Vec<LinkId>,
+    /// One more than links, source first.
+    pub points: Vec<PointName>,
+    pub role: PathRole,
+}
+
+/// What a leg has to keep from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LegTerms {
+    pub leg: u32,
+    pub rate: Bandwidth,
+    /// Without a region's access.
+    pub bound: Option<Latency>,
+    pub paths: Present,
+}
+
+/// What becomes of a leg's present paths under other terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Present {
+    /// They keep these terms, too.
+    Follow,
+    /// They stay what they are until another path has taken over.
+    Stay,
 }
 
 /// How long a phase may take before the generation is given up.
@@ -80,6 +127,10 @@ pub fn step(before: &Saga, event: Event, now: Timestamp, next: Stamp) -> Step {
             Event::LeaseEnded { site } => s.lease_ended(&site),
             Event::SiteLost { site } => s.site_lost(&site),
             Event::Tick { limit } => s.tick(limit),
+            Event::Watch { sights } => s.watch(&sights),
+            Event::Reroute(path) => s.reroute(path),
+            Event::NoPath { leg, role, reason } => s.no_path(leg, role, reason),
+            Event::Amend { legs } => s.amend(&legs),
         }
         s.advance();
     }
@@ -148,10 +199,25 @@ impl Stepper {
 
     fn lease_ended(&mut self, point: &PointName) {
         let concerned = self.saga.points().contains(point);
+        if concerned && !self.needs(point) && self.saga.phase < Phase::Stopping {
+            self.silent(point);
+        }
         // what it was needed for is over: it is waited for only once it is torn down, and given up then
         if concerned && (self.saga.phase >= Phase::Stopping || self.needs(point)) {
             let cause = format!("lease at {point} has ended: nothing of this order runs there any more");
             self.give_up(point, "lease_ended", cause);
+        }
+    }
+
+    /// A point that nobody waits for any more, while the work goes on: what was to go there is gone.
+    fn silent(&mut self, point: &PointName) {
+        for index in 0..self.saga.legs.len() {
+            for path in self.saga.legs[index].paths.iter_mut().filter(|p| p.role == PathRole::Closing) {
+                if path.points.contains(point) {
+                    path.gone.insert(point.clone());
+                }
+            }
+            self.settle_paths(index, false);
         }
     }
 
@@ -167,15 +233,17 @@ impl Stepper {
         let runs = |r: &crate::saga::ReplicaState| &r.site == point && r.end.is_none() && self.saga.ran_to.is_none();
         self.saga.phase < Phase::Starting
             || self.saga.replicas.iter().any(runs)
-            || self.saga.legs.iter().any(|l| l.points.contains(point) && self.needs_leg(l))
+            || self.saga.legs.iter().any(|l| self.needs_leg(l) && Self::needs_on_leg(l, point))
+    }
+
+    /// One of its ends, or what it passes while there is no other way.
+    fn needs_on_leg(leg: &LegState, point: &PointName) -> bool {
+        let stuck = leg.trouble.as_ref().is_some_and(|t| t.stuck.is_some());
+        leg.carry().is_end(point) || (stuck && leg.carry().points.contains(point))
     }
 
     fn needs_leg(&self, leg: &LegState) -> bool {
-        match leg.purpose {
-            LegPurpose::Inbound { .. } => self.saga.phase < Phase::Starting,
-            LegPurpose::Outbound { .. } => !leg.is_done(),
-            LegPurpose::Stream => self.saga.ran_to.is_none(),
-        }
+        leg.is_needed(&self.saga)
     }
 
     fn tick(&mut self, limit: PhaseLimit) {

@@ -3,6 +3,7 @@
 //! Rows are locked in one order everywhere: order or quote, then sites (points) by name, then nodes and devices under
 //! those, then links by id. The point's row is the mutex of all that is held at the site.
 
+mod enrolment;
 mod hold;
 mod key;
 mod links;
@@ -52,6 +53,12 @@ pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcom
         Intent::Heard { point, boot, seq, at } => world::heard(session, point, *boot, *seq, *at).await,
         Intent::Drain { site, draining } => world::drain(session, site, *draining).await,
         Intent::PutToken(token) => key::put_token(session, token).await,
+        Intent::PutAuthority(authority) => enrolment::put_authority(session, authority).await,
+        Intent::RetireAuthority { fingerprint, at } => enrolment::retire_authority(session, fingerprint, *at).await,
+        Intent::PutJoinToken(token) => enrolment::put_join_token(session, token).await,
+        Intent::Enrol { token, certificate, at } => enrolment::enrol(session, token, certificate, *at).await,
+        Intent::Renew { former, certificate } => enrolment::renew(session, former, certificate).await,
+        Intent::Revoke { serial, at } => enrolment::revoke(session, serial, *at).await,
         Intent::AppendLogs(chunks) => log::append(session, chunks).await,
         Intent::KeepWindows(windows) => window::keep(session, windows).await,
         Intent::ForgetWindows { before } => window::forget(session, *before).await,
@@ -61,6 +68,7 @@ pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcom
         }
         Intent::Forget { before, at } => {
             links::forget(session, *at).await?;
+            enrolment::forget(session, *before).await?;
             key::forget(session, *before).await
         }
     }

@@ -6,13 +6,14 @@ use crate::{
     intent::{Intent, Outcome},
     read,
     record::{
-        DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LinkWindow, LogRecord, NodeRecord, OrderFilter,
-        OrderRecord, Page, Picture, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
+        AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Holdings, IdempotencyRecord, JoinTokenRecord,
+        LinkWindow, LogRecord, NodeRecord, OrderFilter, OrderRecord, Page, Picture, PointRecord, QuoteRecord,
+        TokenRecord, UsageRecord,
     },
     session::{Dialect, Session},
 };
 use jiff::Timestamp;
-use rhumb_model::{LinkId, OrderId, QuoteId};
+use rhumb_model::{LinkId, OrderId, PointName, QuoteId};
 use sqlx::{Postgres, Sqlite, pool::PoolConnection};
 use std::{future::Future, time::Duration};
 
@@ -230,6 +231,29 @@ impl<E: Engine> Store for E {
     async fn token(&self, hash: &[u8; 32]) -> Answer<Option<TokenRecord>> {
         let hash = *hash;
         ask!(self, "reading a token", |s| read::token(&mut s, &hash)).await
+    }
+
+    async fn authorities(&self) -> Answer<Vec<AuthorityRecord>> {
+        ask!(self, "reading authorities", |s| read::enrolment::authorities(&mut s)).await
+    }
+
+    async fn join_token(&self, hash: &[u8; 32]) -> Answer<Option<JoinTokenRecord>> {
+        let hash = *hash;
+        ask!(self, "reading a join token", |s| read::enrolment::join_token(&mut s, &hash)).await
+    }
+
+    async fn certificate(&self, serial: &str) -> Answer<Option<CertificateRecord>> {
+        let serial = serial.to_owned();
+        ask!(self, "reading a certificate", |s| read::enrolment::certificate(&mut s, &serial)).await
+    }
+
+    async fn certificates(&self, point: &PointName) -> Answer<Vec<CertificateRecord>> {
+        let point = point.clone();
+        ask!(self, "reading a point's certificates", |s| read::enrolment::certificates(&mut s, &point)).await
+    }
+
+    async fn revoked(&self, now: Timestamp) -> Answer<Vec<String>> {
+        ask!(self, "reading revoked certificates", |s| read::enrolment::revoked(&mut s, now)).await
     }
 
     async fn next_epoch(&self) -> Answer<u64> {

@@ -76,6 +76,8 @@ pub struct OrderChange {
     pub usage: Vec<UsageRecord>,
     /// Give back everything held under these generations of the order.
     pub release: Vec<u64>,
+    /// What the order's generation holds on links from now on, in place of what it held; or nothing of the change.
+    pub rehold: Option<Vec<LinkWant>>,
 }
 
 impl OrderChange {
@@ -98,6 +100,7 @@ impl OrderChange {
             events: Vec::new(),
             usage: Vec::new(),
             release: Vec::new(),
+            rehold: None,
         }
     }
 }
@@ -168,6 +171,30 @@ pub enum Intent {
         draining: bool,
     },
     PutToken(TokenRecord),
+    /// A certificate authority; the first of the same certificate stays.
+    PutAuthority(crate::AuthorityRecord),
+    /// No longer trusted; refused for the newest one.
+    RetireAuthority {
+        fingerprint: String,
+        at: Timestamp,
+    },
+    PutJoinToken(crate::JoinTokenRecord),
+    /// Uses a join token up and keeps the certificate that was signed for it, or neither (`Conflict::JoinToken`).
+    Enrol {
+        token: [u8; 32],
+        certificate: crate::CertificateRecord,
+        at: Timestamp,
+    },
+    /// The next certificate of an agent whose `former` one, of the same point, is not revoked.
+    Renew {
+        former: String,
+        certificate: crate::CertificateRecord,
+    },
+    /// From here on the certificate is worth nothing.
+    Revoke {
+        serial: String,
+        at: Timestamp,
+    },
     /// Each byte once, up to 4 MiB per order; text of an unknown order is ignored.
     AppendLogs(Vec<LogRecord>),
     /// Windows of configured links, each once; of others nothing is kept.
@@ -179,7 +206,7 @@ pub enum Intent {
     /// Stores an answer, or the claim to give one, under its key without another change. The first answer stays; a claim
     /// becomes its answer; a claim of a minute ago may be claimed anew.
     Remember(crate::IdempotencyRecord),
-    /// Drops idempotency keys older than `before`, and what was held on links until `at`.
+    /// Drops idempotency keys, join tokens and certificates that ended before `before`, and what was held on links until `at`.
     Forget {
         before: Timestamp,
         at: Timestamp,
@@ -207,6 +234,8 @@ pub enum Conflict {
     Quote(QuoteId),
     #[error("idempotency key is in use")]
     Key,
+    #[error("the join token is unknown, used, expired, or for another point")]
+    JoinToken,
     #[error("report is not newer than the last one")]
     OldReport,
 }

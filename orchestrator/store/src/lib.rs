@@ -29,13 +29,14 @@ pub use error::StoreError;
 pub use intent::{Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome, ReplicaWant, Reservation};
 pub use postgres::{PostgresLimits, PostgresStore};
 pub use record::{
-    DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LinkHold, LinkWindow, NewEvent, NodeRecord, OrderFilter,
-    OrderRecord, Page, Picture, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, UsageRecord, WindowRtt,
+    AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Holdings, IdempotencyRecord, JoinTokenRecord,
+    LinkHold, LinkWindow, NewEvent, NodeRecord, OrderFilter, OrderRecord, Page, Picture, PointRecord, QuoteRecord,
+    ReplicaHold, TokenKind, TokenRecord, UsageRecord, WindowRtt,
 };
 pub use sqlite::SqliteStore;
 
 use jiff::Timestamp;
-use rhumb_model::{LinkId, OrderId, QuoteId};
+use rhumb_model::{LinkId, OrderId, PointName, QuoteId};
 use std::future::Future;
 
 type Answer<T> = Result<T, StoreError>;
@@ -90,6 +91,15 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn idempotency(&self, tenant: &str, key: &str) -> impl Future<Output = Answer<Option<IdempotencyRecord>>> + Send;
     /// By SHA-256 of the token; the token itself is never stored.
     fn token(&self, hash: &[u8; 32]) -> impl Future<Output = Answer<Option<TokenRecord>>> + Send;
+
+    /// Authorities that are trusted, the newest first: it signs.
+    fn authorities(&self) -> impl Future<Output = Answer<Vec<AuthorityRecord>>> + Send;
+    fn join_token(&self, hash: &[u8; 32]) -> impl Future<Output = Answer<Option<JoinTokenRecord>>> + Send;
+    fn certificate(&self, serial: &str) -> impl Future<Output = Answer<Option<CertificateRecord>>> + Send;
+    /// Of a point, the newest first, at most 200.
+    fn certificates(&self, point: &PointName) -> impl Future<Output = Answer<Vec<CertificateRecord>>> + Send;
+    /// Numbers of the certificates that are revoked and whose time is not over.
+    fn revoked(&self, now: Timestamp) -> impl Future<Output = Answer<Vec<String>>> + Send;
 
     /// Raises and returns the leadership epoch; called once when an orchestrator starts.
     fn next_epoch(&self) -> impl Future<Output = Answer<u64>> + Send;

@@ -1,5 +1,7 @@
 //! Every question that a store answers, on one connection.
 
+pub mod enrolment;
+
 use crate::{
     codec::bound,
     error::Fault,
@@ -236,8 +238,8 @@ pub async fn link_windows(
     from: Timestamp,
     to: Timestamp,
 ) -> Answer<Vec<LinkWindow>> {
-    let sql = "SELECT link, at_us, window_us, sent, received, rtt_min_us, rtt_p50_us, rtt_p95_us, rtt_p99_us, loss_ppm \
-               FROM link_windows WHERE link = $1 AND at_us > $2 AND at_us <= $3 ORDER BY at_us LIMIT $4";
+    let sql = "SELECT link, at_us, window_us, sent, received, rtt_min_us, rtt_p50_us, rtt_p95_us, rtt_p99_us, loss_ppm, \
+               record FROM link_windows WHERE link = $1 AND at_us > $2 AND at_us <= $3 ORDER BY at_us LIMIT $4";
     let args = args![link.as_str(), from.as_microsecond(), to.as_microsecond(), WINDOWS];
     each(&session.all(sql, args).await?, rows::window)
 }

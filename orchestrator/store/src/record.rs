@@ -1,5 +1,9 @@
 //! Rows as the control plane sees them.
 
+mod enrolment;
+
+pub use enrolment::{AuthorityRecord, CertificateRecord, JoinTokenRecord};
+
 use jiff::Timestamp;
 use rhumb_model::{
     Bandwidth, Change, ComponentName, Latency, LinkId, Node, NodeName, Order, OrderId, OrderState, Phase, Plan, Ppm,
@@ -196,6 +200,8 @@ pub struct LinkWindow {
     pub rtt: Option<WindowRtt>,
     /// Of the way there, of probes whose fate is known; `None`: there are none.
     pub loss: Option<Ppm>,
+    /// Counts and histograms, as JSON.
+    pub record: String,
 }
 
 /// Round trips of a window.

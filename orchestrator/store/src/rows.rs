@@ -256,5 +256,6 @@ pub fn window(row: &Row) -> Result<LinkWindow, Fault> {
         received: r.count("received")?,
         rtt,
         loss: us("loss_ppm")?.map(|ppm| Ppm::from_ppm(ppm.micros())),
+        record: row.get("record")?,
     })
 }

@@ -1,8 +1,9 @@
 //! The desired state of one point: everything that should be there, and nothing else.
 
+use crate::kernel::KernelRoute;
 use crate::report::{AssignmentKey, RouteKey};
 use rhumb_model::{
-    Bandwidth, LinkId,
+    Bandwidth, LinkId, SliceProfile,
     name::{NodeName, PointName},
     quantity::{Bytes, Cores},
 };
@@ -44,17 +45,12 @@ pub struct ProbeTarget {
     /// `host:port` of the peer's reflector, as reached over this link.
     pub address: String,
     pub interval_ms: u64,
-    /// Whether its bandwidth is measured by packet trains too.
+    /// Committed rate of the link: counters say what is left of it, and budgets are shares of it.
     #[serde(default)]
-    pub trains: Option<TrainOrder>,
-}
-
-/// How often a link's bandwidth is measured, and what its capacity is: budgets are shares of that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TrainOrder {
-    /// Mean time between runs.
-    pub every_ms: u64,
-    pub capacity: Bandwidth,
+    pub capacity: Option<Bandwidth>,
+    /// Mean time between runs of packet trains; `None`: none.
+    #[serde(default)]
+    pub trains_every_ms: Option<u64>,
 }
 
 /// A point beyond transit that nothing is known of: only the sum of the way there can be measured.
@@ -82,8 +78,12 @@ pub struct Assignment {
     pub key: AssignmentKey,
     pub goal: AssignmentGoal,
     pub node: NodeName,
-    /// Indices of whole devices; the agent refuses if one is leased to another key.
+    /// Numbers of pieces (`rhumb_model::site::Piece`): whole devices by index, or slices; the agent refuses if one is leased
+    /// to another key.
     pub devices: Vec<u32>,
+    /// Where it is not whole devices that are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<DevicePart>,
     pub cpu: Cores,
     pub memory: Bytes,
     /// argv; never passed to a shell.
@@ -141,6 +141,20 @@ pub struct RunVariant {
     pub image: Option<String>,
 }
 
+/// What of each of its devices an assignment has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum DevicePart {
+    /// Beside others, who are told their shares as well. Without a word of its memory it is that share of the device's.
+    Share {
+        thousandths: u16,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory_bytes: Option<u64>,
+    },
+    /// Slices of this profile; what has another one now is refused.
+    Slice { profile: SliceProfile },
+}
+
 /// A file that must have arrived before the command starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
@@ -196,6 +210,28 @@ pub struct Route {
     /// Shared by all hops of this route: a connection without proof of it is not accepted. 32 octets, base64.
     #[serde(default)]
     pub hop_secret_base64: Option<String>,
+    /// Of the leg's paths, which takes its bytes.
+    #[serde(default)]
+    pub duty: Duty,
+    /// A neighbour that is silent for so long is given up, and bytes take another path; `None`: as the agent sees fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence_ms: Option<u64>,
+    /// How the kernel carries it; `None`: the agents' relays do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelRoute>,
+}
+
+/// What a path is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Duty {
+    /// The leg's bytes take it as long as it stands.
+    #[default]
+    Carry,
+    /// It is built and measured; the leg's bytes take it while the path that should carry them is lost.
+    Standby,
+    /// It is built and measured, and no bytes take it before that is changed.
+    Measure,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

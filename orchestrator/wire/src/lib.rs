@@ -11,15 +11,20 @@
 //! - Wire types are not domain types: what is read here is checked where it enters the domain.
 
 pub mod desired;
+pub mod inventory;
+pub mod kernel;
 pub mod report;
 
 pub use desired::{
-    Assignment, AssignmentGoal, Desired, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink, ProbeTarget, Role,
-    Route, RoutePurpose, RunTerms, RunVariant, TrainOrder,
+    Assignment, AssignmentGoal, Desired, DevicePart, Duty, FlowEndpoint, InputFile, OutputFile, PairTarget, PeerLink,
+    ProbeTarget, Role, Route, RoutePurpose, RunTerms, RunVariant,
 };
+pub use inventory::{DeviceFigures, Fares, Hearer, InventoryUpdate, NodeChanges, Teller, Telling};
+pub use kernel::{KernelOffer, KernelRoute, Pass, Service, Tunnel, TunnelNumbers};
 pub use report::{
-    AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, Report,
-    RouteEndState, RouteStatus, SyncReply, TrainHeard, UnknownValue,
+    AssignmentState, AssignmentStatus, BandwidthFigures, LinkFigures, LogChunk, NodeReport, PairFigures, PathChange,
+    PortReport, Report, RouteEndState, RouteFigures, RouteStatus, SyncReply, TestedRate, TrainHeard, UnknownValue,
+    WindowFigures,
 };
 
 /// Version of this contract; a peer with another major version is refused.

@@ -1,8 +1,8 @@
 //! What an agent posts, and what it gets back.
 
-use crate::desired::Desired;
+use crate::{desired::Desired, inventory::InventoryUpdate, kernel::KernelOffer};
 use rhumb_model::{
-    BandwidthMethod, Confidence, LinkId, OrderId,
+    Bandwidth, BandwidthMethod, Confidence, LinkId, OrderId,
     name::{ComponentName, NodeName, PointName},
     quantity::{Bytes, Cores},
     site::Device,
@@ -29,14 +29,23 @@ pub struct Report {
     pub probe_port: Option<u16>,
     #[serde(default)]
     pub overlay_port: Option<u16>,
-    /// Absent: unchanged since the last report of this boot that was answered.
+    /// How its kernel can carry routes; absent: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelOffer>,
+    /// All of them. Absent: as `inventory` says, or unchanged since the last report of this boot that was answered.
     #[serde(default)]
     pub nodes: Option<Vec<NodeReport>>,
+    #[serde(default)]
+    pub inventory: InventoryUpdate,
     /// Every assignment the agent knows of, live or ended and not yet forgotten (always the full set).
     pub assignments: Vec<AssignmentStatus>,
     /// Every route end or hop (always the full set).
     pub routes: Vec<RouteStatus>,
+    /// Of links that were not told of for the longest: a report has room for so many.
     pub links: Vec<LinkFigures>,
+    /// Recorded windows, told until a report with them is answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<WindowFigures>,
     #[serde(default)]
     pub pairs: Vec<PairFigures>,
     #[serde(default)]
@@ -71,6 +80,20 @@ pub struct NodeReport {
     /// What of the devices is not known, and why: its place in `devices` holds nothing that was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownValue>,
+    /// Network ports of the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortReport>,
+}
+
+/// A network port, whose speed is a ceiling for every link through it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortReport {
+    pub name: String,
+    /// Absent: not known, or the port is down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_kbps: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +165,9 @@ pub struct RouteKey {
     pub generation: u64,
     /// Index of the leg in the plan.
     pub leg: u32,
+    /// Which of the leg's paths, numbered as they were chosen.
+    #[serde(default)]
+    pub path: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -168,6 +194,29 @@ pub struct RouteStatus {
     pub bytes_back: u64,
     #[serde(default)]
     pub message: String,
+    /// At the source: what was measured over this very path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<RouteFigures>,
+    /// At the source: the leg's bytes take this path.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub carrying: bool,
+}
+
+/// What the source found out about a path, by bytes of its own over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteFigures {
+    /// The shortest round trip of the last probes.
+    pub rtt_us: u64,
+    /// Rate at which the test's bytes came out at the sink, and the rate they were sent at, which is the route's as far as
+    /// so few bytes can tell; `None`: not tested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tested: Option<TestedRate>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestedRate {
+    pub sent: Bandwidth,
+    pub arrived: Bandwidth,
 }
 
 /// Figures of one directed link by the prober of its `from` end, over the last window.
@@ -178,24 +227,60 @@ pub struct LinkFigures {
     pub sent: u64,
     pub received: u64,
     /// `None`: nothing was received in the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_min_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_p50_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_p95_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_forward_ppm: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_backward_ppm: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reply_age_us: Option<u64>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_p99_us: Option<u64>,
-    /// What the last run of packet trains over the link found.
+    /// What is known of the rate the link carries, at most one by each method.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bandwidths: Vec<BandwidthFigures>,
+    /// The last three recorded windows measured nothing: what is known is old.
     #[serde(default)]
-    pub bandwidth: Option<BandwidthFigures>,
+    pub stale: bool,
 }
 
-/// What a link carries, as its `from` end found out.
+/// One recorded window of a directed link, whose probes are all answered or given up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WindowFigures {
+    pub link: LinkId,
+    /// Orders the windows of one boot: when it began, by the agent's own clock.
+    pub start_ms: u64,
+    /// Since it ended.
+    pub age_ms: u64,
+    /// Counts and histograms, as the prober writes them down.
+    pub record: serde_json::Value,
+    /// The path is another than in the windows before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<PathChange>,
+}
+
+/// What a window has shown of the path: more or fewer hops, or a least round trip that has moved for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathChange {
+    /// From and to, where the least round trip has moved.
+    #[serde(default)]
+    pub min_moved_us: Option<(u64, u64)>,
+}
+
+/// What a link carries, or has left where counters say so, as its `from` end found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BandwidthFigures {
     pub rate_kbps: u64,
+    /// What of it others leave free, where the method tells.
+    #[serde(default)]
+    pub available_kbps: Option<u64>,
     pub method: BandwidthMethod,
     pub confidence: Confidence,
     /// Names the link in the receiver's word about the same trains.
@@ -248,6 +333,9 @@ pub struct SyncReply {
     pub log_acks: Vec<LogAck>,
     /// Pause before the next report, where the orchestrator asks for one.
     pub pause_ms: u64,
+    /// Number of the inventory that is known here, if it is the report's; else the next report must hold all of it.
+    #[serde(default)]
+    pub inventory: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
-use rhumb_model::{BandwidthMethod, Confidence};
+use rhumb_model::{Bandwidth, BandwidthMethod, Confidence};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, FlowEndpoint, InputFile,
-    LinkFigures, LogChunk, NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, PeerLink, ProbeTarget, Report,
-    Role, Route, RouteEndState, RoutePurpose, RouteStatus, RunTerms, RunVariant, SyncReply, TrainHeard, TrainOrder,
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, BandwidthFigures, Desired, DeviceFigures,
+    DevicePart, Duty, Fares, FlowEndpoint, InputFile, InventoryUpdate, KernelRoute, LinkFigures, LogChunk, NodeChanges,
+    NodeReport, OutputFile, PROTOCOL, PairFigures, PairTarget, Pass, PathChange, PeerLink, PortReport, ProbeTarget,
+    Report, Role, Route, RouteEndState, RouteFigures, RoutePurpose, RouteStatus, RunTerms, RunVariant, Service,
+    SyncReply, TestedRate, TrainHeard, Tunnel, TunnelNumbers, WindowFigures,
     report::{AssignmentKey, HeldDataset, LogAck, RouteKey},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -18,12 +20,40 @@ fn order() -> rhumb_model::OrderId {
     rhumb_model::OrderId(Uuid::from_u128(7))
 }
 
+fn kernel() -> KernelRoute {
+    let tunnel = Tunnel {
+        number: 1_001,
+        local: "fd00:a::3e9".parse().unwrap(),
+        remote: "fd00:b::3e9".parse().unwrap(),
+        own: "10.200.0.0".parse().unwrap(),
+        peer: "10.200.0.1".parse().unwrap(),
+        segments: vec!["fd00:e::e".parse().unwrap()],
+    };
+    KernelRoute {
+        previous: None,
+        source: tunnel.own,
+        sink: tunnel.peer,
+        next: Some(tunnel),
+        peer: Some("b".parse().unwrap()),
+        overlay_port: 4_000,
+        source_networks: vec!["10.11.0.0/24".parse().unwrap()],
+        sink_networks: vec!["10.12.0.0/24".parse().unwrap()],
+        allow: Some(vec![Pass {
+            from: "10.11.0.0/24".parse().unwrap(),
+            to: "10.12.0.0/24".parse().unwrap(),
+            service: Service::Tcp { port: 80 },
+        }]),
+        mtu: Some(1_380),
+        dscp: 46,
+    }
+}
+
 fn run_key() -> AssignmentKey {
     AssignmentKey { order: order(), generation: 3, component: "trainer".parse().unwrap(), replica: 1 }
 }
 
 fn leg_key() -> RouteKey {
-    RouteKey { order: order(), generation: 3, leg: 2 }
+    RouteKey { order: order(), generation: 3, leg: 2, path: 1 }
 }
 
 fn desired() -> Desired {
@@ -32,6 +62,7 @@ fn desired() -> Desired {
         goal: AssignmentGoal::Run,
         node: "n1".parse().unwrap(),
         devices: vec![0, 3],
+        part: Some(DevicePart::Share { thousandths: 250, memory_bytes: Some(9) }),
         cpu: serde_json::from_value(json!(1.5)).unwrap(),
         memory: "4GiB".parse().unwrap(),
         command: vec!["python".into(), "train.py".into()],
@@ -60,6 +91,9 @@ fn desired() -> Desired {
         purpose,
         key_base64: Some("seal".into()),
         hop_secret_base64: None,
+        duty: Duty::Standby,
+        silence_ms: Some(800),
+        kernel: Some(kernel()),
     };
     Desired {
         epoch: 2,
@@ -70,7 +104,8 @@ fn desired() -> Desired {
             link: "a-b".parse().unwrap(),
             address: "127.0.0.1:862".into(),
             interval_ms: 100,
-            trains: Some(TrainOrder { every_ms: 600_000, capacity: "10Gbps".parse().unwrap() }),
+            capacity: Some("10Gbps".parse().unwrap()),
+            trains_every_ms: Some(600_000),
         }],
         pairs: vec![PairTarget { to: "c".parse().unwrap(), address: "127.0.0.1:863".into(), interval_ms: 100 }],
         links: vec![PeerLink { link: "a-b".parse().unwrap(), to: "b".parse().unwrap(), overlay: "127.0.0.1:1".into() }],
@@ -92,8 +127,18 @@ fn report() -> Report {
         checkpoint: Some("step-400".into()),
         message: "ended \"well\"\u{0}\n".into(),
     };
-    let route =
-        RouteStatus { key: leg_key(), state: RouteEndState::Degraded, bytes: 9, bytes_back: 1, message: String::new() };
+    let route = RouteStatus {
+        key: leg_key(),
+        state: RouteEndState::Degraded,
+        bytes: 9,
+        bytes_back: 1,
+        message: String::new(),
+        figures: Some(RouteFigures {
+            rtt_us: 7,
+            tested: Some(TestedRate { sent: Bandwidth::from_mbps(2), arrived: Bandwidth::from_mbps(1) }),
+        }),
+        carrying: true,
+    };
     let link = LinkFigures {
         link: "a-b".parse().unwrap(),
         window_us: 10_000_000,
@@ -107,13 +152,22 @@ fn report() -> Report {
         jitter_us: None,
         last_reply_age_us: Some(5),
         rtt_p99_us: None,
-        bandwidth: Some(BandwidthFigures {
+        bandwidths: vec![BandwidthFigures {
             rate_kbps: 99_000,
+            available_kbps: Some(60_000),
             method: BandwidthMethod::Trains,
             confidence: Confidence::High,
             label: 7,
             age_us: 5,
-        }),
+        }],
+        stale: true,
+    };
+    let window = WindowFigures {
+        link: "a-b".parse().unwrap(),
+        start_ms: 5,
+        age_ms: 6,
+        record: json!([u64::MAX]),
+        change: Some(PathChange { min_moved_us: Some((20_000, 40_000)) }),
     };
     let pair = PairFigures {
         to: "c".parse().unwrap(),
@@ -132,6 +186,7 @@ fn report() -> Report {
         rack: Some("r1".into()),
         nvl_domain: None,
         unknown: Vec::new(),
+        ports: vec![PortReport { name: "eth0".into(), rate_kbps: Some(100_000_000), numa: Some(0) }],
     };
     Report {
         protocol: PROTOCOL,
@@ -143,10 +198,21 @@ fn report() -> Report {
         wait_ms: 5_000,
         probe_port: Some(862),
         overlay_port: None,
-        nodes: Some(vec![node]),
+        kernel: None,
+        nodes: Some(vec![node.clone()]),
+        inventory: InventoryUpdate {
+            revision: 3,
+            changes: Some(NodeChanges { base: 2, nodes: vec![node], gone: vec!["n2".parse().unwrap()] }),
+            figures: vec![DeviceFigures {
+                node: "n1".parse().unwrap(),
+                device: 0,
+                fares: Fares { utilisation_pct: Some(7), temperature_mc: Some(-1), ..Fares::default() },
+            }],
+        },
         assignments: vec![assignment],
         routes: vec![route],
         links: vec![link],
+        windows: vec![window],
         pairs: vec![pair],
         trains: vec![TrainHeard { label: 7, rate_kbps: 98_000, age_us: 6 }],
         logs: vec![LogChunk { key: run_key(), offset: 3, bytes: 5, text: "hällo".into() }],
@@ -157,7 +223,7 @@ fn report() -> Report {
 
 fn reply() -> SyncReply {
     let acks = vec![LogAck { key: run_key(), up_to: 8 }];
-    SyncReply { seq: 12, desired: Some(desired()), log_acks: acks, pause_ms: 250 }
+    SyncReply { seq: 12, desired: Some(desired()), log_acks: acks, inventory: Some(3), pause_ms: 250 }
 }
 
 /// Puts a key that nobody knows into every object, but for maps, where every key is known.
@@ -213,6 +279,18 @@ fn fields_that_came_later_may_be_absent() {
     }
     let read: Report = serde_json::from_value(value).unwrap();
     assert_eq!((read.nodes, read.logs.len(), read.datasets.len(), read.unmanaged), (None, 0, 0, 0));
+}
+
+#[test]
+fn addresses_inside_tunnels_never_meet_and_end_with_their_block() {
+    let numbers = TunnelNumbers { from: 5_001, to: 5_016, inside: "10.200.0.0/27".parse().unwrap() };
+    let pairs: Vec<_> = (5_000..=5_017).filter_map(|number| numbers.inside(number)).collect();
+    assert_eq!(pairs.len(), 16);
+    let all: std::collections::BTreeSet<_> = pairs.iter().flat_map(|(low, high)| [*low, *high]).collect();
+    assert_eq!(all.len(), 32);
+    assert_eq!(pairs[15].1.to_string(), "10.200.0.31");
+    let narrow = TunnelNumbers { inside: "10.200.0.0/28".parse().unwrap(), ..numbers };
+    assert_eq!((5_001..=5_016).filter_map(|number| narrow.inside(number)).count(), 8);
 }
 
 /// The words on the wire: they outlive the names in the code.

@@ -60,6 +60,9 @@ pub struct Accelerator {
     pub condition: Value<Condition>,
     #[serde(skip_serializing_if = "Ecc::is_not_shown")]
     pub ecc: Ecc,
+    /// The last error that the driver reported by number since somebody listens.
+    #[serde(skip_serializing_if = "Value::is_not_shown")]
+    pub xid: Value<u32>,
     #[serde(skip_serializing_if = "Value::is_not_shown")]
     pub mig: Value<MigMode>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -317,6 +320,7 @@ impl Accelerator {
                 corrected: self.ecc.corrected.or(other.ecc.corrected),
                 uncorrected: self.ecc.uncorrected.or(other.ecc.uncorrected),
             },
+            xid: self.xid.or(other.xid),
             mig: self.mig.or(other.mig),
             slices: slices(self.slices, other.slices),
             fabric_links: self.fabric_links.or(other.fabric_links),
@@ -332,7 +336,7 @@ impl Accelerator {
 }
 
 /// Whether a UUID is one device's own, as far as anyone can tell.
-fn tells_apart(uuid: &str) -> bool {
+pub(crate) fn tells_apart(uuid: &str) -> bool {
     uuid.chars().any(|c| c.is_ascii_digit() && c != '0')
 }
 

@@ -1,15 +1,16 @@
 //! From what a source shows to the devices that are given away.
 
 use crate::{
-    accelerator::{Accelerator, Condition, MigMode},
+    accelerator::{Accelerator, Condition, MigMode, Slice, tells_apart},
     catalogue::Catalogue,
     snapshot::Snapshot,
     topology::{LinkKind, Topology},
     value::{Value, Why},
 };
 use rhumb_model::{
-    Bytes, ModelName,
-    site::{Device, Health},
+    Bytes, ModelName, SliceProfile,
+    fit::slice,
+    site::{self, Device, DeviceSlice, Health, Mig},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,9 +30,9 @@ pub struct Unknown {
 }
 
 /// No card is lost for a value that is not known: its model is then `unknown`, its memory 0, and its health unknown where
-/// nothing shows that it answers. Devices that are cut into slices are not given away whole.
+/// nothing shows that it answers.
 pub fn inventory(shown: &Snapshot, catalogue: &Catalogue) -> Inventory {
-    let indices = indices(&shown.accelerators);
+    let indices = numbers(shown);
     let places = Places::of(shown);
     let mut inventory = Inventory::default();
     for (position, (accelerator, index)) in shown.accelerators.iter().zip(&indices).enumerate() {
@@ -45,6 +46,7 @@ pub fn inventory(shown: &Snapshot, catalogue: &Catalogue) -> Inventory {
             numa: accelerator.numa.known().copied(),
             pcie: places.switches.get(&position).copied(),
             health: health(accelerator),
+            mig: mig(accelerator),
         });
         inventory.unknown.extend(unknown(accelerator, *index));
     }
@@ -53,8 +55,10 @@ pub fn inventory(shown: &Snapshot, catalogue: &Catalogue) -> Inventory {
     inventory
 }
 
-/// The tool's numbers where every device has one of its own, else by place on the bus, else as listed. Tools number by bus too.
-fn indices(accelerators: &[Accelerator]) -> Vec<u32> {
+/// The index of each of the accelerators: the tool's numbers where every device has one of its own, else by place on the
+/// bus, else as listed. Tools number by bus too.
+pub fn numbers(shown: &Snapshot) -> Vec<u32> {
+    let accelerators = &shown.accelerators;
     let numbers: Vec<Option<u32>> = accelerators.iter().map(|a| a.index.known().copied()).collect();
     let own: BTreeSet<u32> = numbers.iter().copied().flatten().collect();
     if own.len() == accelerators.len() {
@@ -101,13 +105,52 @@ impl Places {
     }
 }
 
+/// The slices that can be given away, and what can still be cut.
+fn mig(a: &Accelerator) -> Option<Mig> {
+    let device = Bytes::from_bytes(a.memory_bytes.known().copied().unwrap_or(0));
+    let mode = match a.mig.known()? {
+        MigMode::Disabled => {
+            return Some(Mig { mode: site::MigMode::Off, slices: Vec::new(), open: slice::open(device, &[]) });
+        }
+        MigMode::Enabled => site::MigMode::On,
+    };
+    let mut slices: Vec<DeviceSlice> = a.slices.iter().enumerate().filter_map(|(at, s)| given(at, s, device)).collect();
+    slices.sort_by_key(|s| s.number);
+    // of two with one number nobody can tell which is meant
+    let numbers: Vec<u32> = slices.iter().map(|s| s.number).collect();
+    slices.retain(|s| numbers.iter().filter(|n| **n == s.number).count() == 1);
+    Some(Mig { mode, slices, open: standing(a).map(|all| slice::open(device, &all)).unwrap_or_default() })
+}
+
+/// A slice that is a whole GPU instance: parts of one share its memory, and none of them has a name that an order could use.
+fn given(at: usize, s: &Slice, device: Bytes) -> Option<DeviceSlice> {
+    let profile: SliceProfile = s.profile.known()?.parse().ok()?;
+    let memory = s.memory_bytes.known().map_or_else(|| slice::memory(profile, device), |b| Bytes::from_bytes(*b));
+    let uuid = s.uuid.known().filter(|uuid| tells_apart(uuid)).cloned();
+    Some(DeviceSlice { number: s.index.known().copied().unwrap_or(at as u32), profile, memory, uuid })
+}
+
+/// The GPU instances that the slices stand for; `None`: nobody can say.
+fn standing(a: &Accelerator) -> Option<Vec<(SliceProfile, Option<u8>)>> {
+    let mut instances = BTreeSet::new();
+    let mut standing = Vec::new();
+    for s in &a.slices {
+        let name = s.profile.known()?;
+        // `1c.3g.40gb` is a part of a GPU instance 3g.40gb
+        let whole = name.split_once("c.").map_or(name.as_str(), |(_, whole)| whole);
+        let is_new = s.gpu_instance.known().is_none_or(|id| instances.insert(*id));
+        if is_new {
+            standing.push((whole.parse().ok()?, None));
+        }
+    }
+    Some(standing)
+}
+
 /// What the source says of it; where it says nothing, a device that tells its memory and how it fares is alive.
 fn health(a: &Accelerator) -> Health {
     match a.condition {
         Value::Known(Condition::Failed) => return Health::Failed,
         Value::Known(Condition::Degraded) => return Health::Degraded,
-        // who cuts a device gives away its slices
-        _ if a.mig.known() == Some(&MigMode::Enabled) => return Health::Degraded,
         Value::Known(Condition::Ok) => return Health::Ok,
         Value::Unknown(_) => {}
     }
@@ -138,6 +181,7 @@ fn unknown(a: &Accelerator, device: u32) -> Vec<Unknown> {
         ("power", reason(&a.power_mw)),
         ("power_limit", reason(&a.power_limit_mw)),
         ("temperature", reason(&a.temperature_mc)),
+        ("health", a.xid.known().filter(|xid| is_grave(**xid)).map(|xid| format!("error Xid {xid} was reported"))),
         ("health", reason(&a.condition)),
         ("mig", reason(&a.mig)),
         ("ecc", reason(&a.ecc.uncorrected)),
@@ -145,6 +189,12 @@ fn unknown(a: &Accelerator, device: u32) -> Vec<Unknown> {
         ("jobs", reason(&a.jobs)),
     ];
     reasons.into_iter().filter_map(|(value, why)| Some(Unknown { device, value, why: why? })).collect()
+}
+
+/// Whether an error that the driver reports by number is the device's, and not that of the work on it (NVIDIA, XID Errors:
+/// 13, 31, 43, 45, 68 and 109 come from applications).
+pub fn is_grave(xid: u32) -> bool {
+    !matches!(xid, 0 | 13 | 31 | 43 | 45 | 68 | 109)
 }
 
 /// The mean of what is known, and of how many devices it is: a device of which nothing is known is not idle.

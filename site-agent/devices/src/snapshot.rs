@@ -1,7 +1,7 @@
 //! One node as one source shows it, and several sources put together.
 
 use crate::{
-    accelerator::{Accelerator, PciAddress, PciId},
+    accelerator::{Accelerator, PciAddress, PciId, Vendor},
     topology::Topology,
     value::{Value, short},
 };
@@ -118,11 +118,70 @@ impl Snapshot {
         self
     }
 
+    /// Both on one node, where they show different devices: cards of two makers, each seen by its own tool. Each maker
+    /// numbers its own, so numbers say nothing any more where they clash.
+    #[must_use]
+    pub fn beside(mut self, other: Self) -> Self {
+        let first = self.accelerators.len();
+        self.driver = join(self.driver, other.driver);
+        self.runtime = join(self.runtime, other.runtime);
+        self.attached = match (self.attached, other.attached) {
+            (Value::Known(a), Value::Known(b)) => Value::Known(a.saturating_add(b)),
+            (Value::Unknown(why), _) | (_, Value::Unknown(why)) => Value::Unknown(why),
+        };
+        self.accelerators.extend(other.accelerators);
+        for device in &mut self.accelerators {
+            device.index = Value::default();
+        }
+        if self.nics.is_empty() {
+            self.nics = other.nics;
+        }
+        let place: Vec<Option<usize>> = (first..self.accelerators.len()).map(Some).collect();
+        let moved = |topology: Topology| topology.moved(&place);
+        self.topology = Topology::beside(self.topology, other.topology.map(moved));
+        self.over_pcie = Topology::beside(self.over_pcie, other.over_pcie.map(moved));
+        self.unclassified.extend(other.unclassified);
+        for note in other.notes {
+            self.note(note);
+        }
+        self
+    }
+
+    /// What this shows of the devices of one maker alone.
+    #[must_use]
+    pub fn of(&self, vendor: Vendor) -> Self {
+        let is_of = |a: &Accelerator| a.vendor.known() == Some(&vendor);
+        let mut next = 0;
+        let place: Vec<Option<usize>> = self
+            .accelerators
+            .iter()
+            .map(|a| {
+                is_of(a).then(|| {
+                    next += 1;
+                    next - 1
+                })
+            })
+            .collect();
+        Self {
+            accelerators: self.accelerators.iter().filter(|a| is_of(a)).cloned().collect(),
+            topology: self.topology.clone().map(|t| t.moved(&place)),
+            ..Self::default()
+        }
+    }
+
     /// Checks what the source says of itself.
     pub(crate) fn settle(&mut self) {
         let (Some(&attached), shown) = (self.attached.known(), self.accelerators.len()) else { return };
         if attached as usize != shown && shown > 0 {
             self.note(format!("the source counts {attached} accelerators and shows {shown}"));
         }
+    }
+}
+
+/// Two words, where both are known and differ.
+fn join(a: Value<String>, b: Value<String>) -> Value<String> {
+    match (a, b) {
+        (Value::Known(a), Value::Known(b)) if a != b => Value::Known(format!("{a}, {b}")),
+        (a, b) => a.or(b),
     }
 }

@@ -140,6 +140,23 @@ impl Topology {
         self
     }
 
+    /// Both, with nothing known of the ways from one to the other.
+    pub(crate) fn beside(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        let (mut a, b) = match (a, b) {
+            (Some(a), Some(b)) => (a, b),
+            (a, b) => return a.or(b),
+        };
+        let (here, there) = (a.ends.len(), b.ends.len());
+        for row in &mut a.links {
+            row.extend(std::iter::repeat_n(LinkKind::Unknown, there));
+        }
+        for row in b.links {
+            a.links.push(std::iter::repeat_n(LinkKind::Unknown, here).chain(row).collect());
+        }
+        a.ends.extend(b.ends);
+        Some(a)
+    }
+
     pub fn link(&self, a: usize, b: usize) -> &LinkKind {
         self.links.get(a).and_then(|row| row.get(b)).unwrap_or(&LinkKind::Unknown)
     }

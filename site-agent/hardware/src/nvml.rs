@@ -1,6 +1,10 @@
 //! NVIDIA cards through the driver's library.
 
 mod asking;
+mod sample;
+mod xid;
+
+pub use sample::Sample;
 
 use asking::{Asking, Card, Hanging};
 use nvml_wrapper::{
@@ -19,6 +23,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+use xid::Xids;
 
 /// How the library is opened and how long its calls may take.
 #[derive(Debug, Clone)]
@@ -41,6 +46,7 @@ pub struct Driver {
     nvml: &'static Nvml,
     timeout: Duration,
     hanging: Arc<Mutex<Hanging>>,
+    xids: Xids,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +73,7 @@ impl Driver {
         let limit = options.timeout * START;
         let hanging = Arc::default();
         match asking::within(limit, &hanging, ("start", None), start) {
-            Some(Ok(nvml)) => Ok(Self { nvml, timeout: options.timeout, hanging }),
+            Some(Ok(nvml)) => Ok(Self { nvml, timeout: options.timeout, hanging, xids: Xids::default() }),
             Some(Err(error)) => Err(DriverError::Absent(error.to_string())),
             None => Err(DriverError::NoAnswer(limit)),
         }
@@ -97,7 +103,8 @@ impl Driver {
         match &shown.attached {
             Value::Known(count) => {
                 for index in 0..(*count).min(MOST) {
-                    let (device, links) = look_at(index, &mut asking);
+                    self.xids.listen(index, &mut asking);
+                    let (device, links) = look_at(index, &mut asking, &self.xids);
                     shown.accelerators.push(device);
                     remotes.push(links);
                 }
@@ -115,7 +122,7 @@ const MOST: u32 = 64;
 /// Most links of one card (NVML's own limit).
 const LINKS: u32 = 18;
 
-fn look_at(index: u32, asking: &mut Asking<'_>) -> (Accelerator, BTreeMap<PciAddress, u32>) {
+fn look_at(index: u32, asking: &mut Asking<'_>, xids: &Xids) -> (Accelerator, BTreeMap<PciAddress, u32>) {
     let mut card = asking.card(index);
     let pci = card.ask("PCI address", Device::pci_info);
     let address = match &pci {
@@ -151,6 +158,7 @@ fn look_at(index: u32, asking: &mut Asking<'_>) -> (Accelerator, BTreeMap<PciAdd
             uncorrected: card
                 .ask("uncorrected errors", |d| d.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)),
         },
+        xid: xids.last(index),
         mig: mig.map(|mode| if mode.current == 0 { MigMode::Disabled } else { MigMode::Enabled }),
         jobs: card.ask("processes", Device::running_compute_processes).map(|all| all.iter().map(job).collect()),
         ..Accelerator::default()
@@ -159,7 +167,7 @@ fn look_at(index: u32, asking: &mut Asking<'_>) -> (Accelerator, BTreeMap<PciAdd
         device.slices = slices(&mut card);
     }
     let remotes = links(&mut card, &mut device);
-    device.condition = condition(&device, &card);
+    device.condition = condition(&device, &card, xids.condition(index));
     (device, remotes)
 }
 
@@ -204,8 +212,11 @@ fn slices(card: &mut Card<'_, '_>) -> Vec<Slice> {
             d.mig_device_by_index(index)?.memory_info().map(|m| (m.total, m.used))
         });
         let name = card.ask_at("slice name", index, |d, index| d.mig_device_by_index(index)?.name());
+        let (gpu_instance, compute_instance) = instances(&found);
         slices.push(Slice {
             index: Value::Known(index),
+            gpu_instance,
+            compute_instance,
             uuid: found,
             profile: match name {
                 Value::Known(name) => match name.split_once("MIG ") {
@@ -220,6 +231,15 @@ fn slices(card: &mut Card<'_, '_>) -> Vec<Slice> {
         });
     }
     slices
+}
+
+/// Both stand in the UUIDs of drivers before R470, `MIG-GPU-.../1/0`; the wrapper has no call for them.
+fn instances(uuid: &Value<String>) -> (Value<u32>, Value<u32>) {
+    let number = |text: &str| text.parse().map_or_else(|_| Value::default(), Value::Known);
+    match uuid.known().map(|uuid| uuid.split('/').collect::<Vec<_>>()).as_deref() {
+        Some([_, gpu, compute]) => (number(gpu), number(compute)),
+        _ => (Value::default(), Value::default()),
+    }
 }
 
 /// Active NVLinks, and how many of them lead to which place on the bus: another card or a switch.
@@ -252,9 +272,12 @@ fn links(card: &mut Card<'_, '_>, device: &mut Accelerator) -> BTreeMap<PciAddre
 }
 
 /// A card that is lost says so to every call; one that hangs is not known to be well.
-fn condition(device: &Accelerator, card: &Card<'_, '_>) -> Value<Condition> {
+fn condition(device: &Accelerator, card: &Card<'_, '_>, reported: Option<Condition>) -> Value<Condition> {
     if card.is_lost() {
         return Value::Known(Condition::Failed);
+    }
+    if let Some(reported) = reported {
+        return Value::Known(reported);
     }
     if let Some(why) = card.silent() {
         return Value::Unknown(why);

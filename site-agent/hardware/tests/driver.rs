@@ -57,7 +57,7 @@ impl Library {
 const HGX: &str = "gpus 8\nswitches 4\n";
 
 /// What the agent asks of a card, and of the driver.
-const OF_A_CARD: [&str; 20] = [
+const OF_A_CARD: [&str; 23] = [
     "nvmlDeviceGetHandleByIndex_v2",
     "nvmlDeviceGetName",
     "nvmlDeviceGetUUID",
@@ -78,6 +78,9 @@ const OF_A_CARD: [&str; 20] = [
     "nvmlDeviceGetNvLinkState",
     "nvmlDeviceGetNvLinkRemotePciInfo_v2",
     "nvmlDeviceGetTopologyCommonAncestor",
+    "nvmlEventSetCreate",
+    "nvmlDeviceRegisterEvents",
+    "nvmlEventSetWait_v2",
 ];
 const OF_THE_DRIVER: [&str; 3] = ["nvmlSystemGetDriverVersion", "nvmlSystemGetCudaDriverVersion_v2", "nvmlShutdown"];
 
@@ -144,8 +147,43 @@ fn slices_are_seen_and_their_card_is_not_given_away_whole() {
     assert_eq!(card.slices[0].profile, Value::Known("3g.40gb".into()));
     assert_eq!(card.slices[1].memory_bytes, Value::Known(40_448 << 20));
     assert!(card.utilisation_pct.known().is_none(), "a card in slices has no use of its own");
-    let health: Vec<Health> = inventory(&shown, &Catalogue::built_in()).devices.iter().map(|d| d.health).collect();
-    assert_eq!(health, [Health::Ok, Health::Degraded]);
+    let devices = inventory(&shown, &Catalogue::built_in()).devices;
+    assert!(devices.iter().all(|d| d.health == Health::Ok));
+    let told: Vec<_> = devices.iter().map(|d| (d.is_in_slices(), d.slices().len())).collect();
+    assert_eq!(told, [(false, 0), (true, 2)]);
+    let slice = &devices[1].slices()[1];
+    assert_eq!((slice.number, slice.profile.to_string(), slice.memory.bytes()), (1, "3g.40gb".into(), 40_448 << 20));
+    assert_eq!(slice.uuid.as_deref(), Some("MIG-00000001-0000-4000-8000-000000000001"));
+    let open = |device: usize| devices[device].mig.as_ref().unwrap().open.len();
+    assert_eq!((open(0), open(1)), (7, 0), "a whole card can be cut into every profile, two halves into nothing more");
+}
+
+/// A fault that the driver reports by number is the card's, unless it is the work's.
+#[test]
+fn errors_by_number_make_a_card_ill_and_those_of_work_do_not() {
+    let driver = Library::new("gpus 4\nxid 0 31\nxid 1 63\nxid 1 13\nxid 2 79\n", &[]).open(Duration::from_secs(10));
+    let shown = driver.unwrap().look();
+    let xids: Vec<_> = shown.accelerators.iter().map(|a| a.xid.known().copied()).collect();
+    assert_eq!(xids, [Some(31), Some(63), Some(79), Some(0)]);
+    let seen = inventory(&shown, &Catalogue::built_in());
+    let health: Vec<Health> = seen.devices.iter().map(|d| d.health).collect();
+    assert_eq!(health, [Health::Ok, Health::Degraded, Health::Failed, Health::Ok]);
+    assert!(seen.unknown.iter().any(|u| u.device == 1 && u.why.contains("Xid 63")), "{:?}", seen.unknown);
+}
+
+#[test]
+fn a_sample_has_what_changes_and_says_what_it_lacks() {
+    let spec = "gpus 3\nswitches 1\nfail nvmlDeviceGetTemperature 999 1\nfail * 15 2\n";
+    let driver = Library::new(spec, &[]).open(Duration::from_secs(10)).unwrap();
+    let samples = driver.sample(&[0, 1, 2]);
+    let first = &samples[&0];
+    assert_eq!((&first.processes, &first.power_mw), (&Value::Known(1), &Value::Known(70_000)));
+    assert_eq!((&first.utilisation_pct, &first.memory_used_bytes), (&Value::Known(0), &Value::Known(0)));
+    assert_eq!(first.xid, Value::Known(0));
+    let second = &samples[&1];
+    assert_eq!((second.temperature_mc.known(), second.power_mw.known()), (None, Some(&70_001)));
+    assert_eq!((first.is_lost, second.is_lost, samples[&2].is_lost), (false, false, true));
+    assert!(samples[&2].power_mw.known().is_none());
 }
 
 /// One card lost, one whose memory cannot be asked, one call that hangs: all eight cards are there.
@@ -243,7 +281,18 @@ fn a_real_card_where_there_is_one() {
         eprintln!("skipped: there is no NVIDIA card here");
         return;
     }
-    let shown = Driver::open(&Options { library: None, timeout: Duration::from_secs(5) }).unwrap().look();
+    let driver = match Driver::open(&Options { library: None, timeout: Duration::from_secs(5) }) {
+        Ok(driver) => driver,
+        Err(error) => {
+            eprintln!("skipped: there is a card and no library to ask: {error}");
+            return;
+        }
+    };
+    let shown = driver.look();
+    let cards: Vec<u32> = (0..shown.accelerators.len() as u32).collect();
+    for (card, sample) in driver.sample(&cards) {
+        assert!(!sample.is_lost && sample.memory_used_bytes.known().is_some(), "{card}: {sample:?}");
+    }
     assert!(!shown.accelerators.is_empty());
     for card in &shown.accelerators {
         assert!(card.model.known().is_some() && card.pci.known().is_some(), "{card:?}");

@@ -32,6 +32,23 @@ pub fn write(path: &Path, bytes: &[u8], keep: Keep) -> io::Result<()> {
     }
 }
 
+/// As `write`, for what only the owner may read.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    // one that was left behind may have had other permissions
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&draft)?;
+    file.write_all(bytes)?;
+    file.sync_data()?;
+    fs::rename(&draft, path)?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
 /// Makes the names in `folder` durable.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()

@@ -6,8 +6,10 @@ use crate::{
     lease::{Claim, LeaseError},
     record::{End, Phase, Record},
 };
+use rhumb_model::site::Piece;
 use rhumb_runtimes::{Runtime, folder::Hold};
 use rhumb_wire::{Assignment, AssignmentGoal, AssignmentState, report::AssignmentKey};
+use std::collections::BTreeMap;
 
 impl<R: Runtime> Agent<R> {
     /// Makes sure that a listed assignment is known here: leased, refused, or known from before.
@@ -20,7 +22,8 @@ impl<R: Runtime> Agent<R> {
             }
             return;
         }
-        if self.closing.is_some() {
+        // what nobody has looked at yet is neither given nor refused
+        if self.closing.is_some() || self.base.nodes.is_none() {
             return;
         }
         if self.orphans.contains(key) {
@@ -29,8 +32,10 @@ impl<R: Runtime> Agent<R> {
         let claim = Claim {
             node: wanted.node.clone(),
             devices: wanted.devices.iter().copied().collect(),
+            part: wanted.part,
             cpu: wanted.cpu,
             memory: wanted.memory,
+            slices: BTreeMap::new(),
         };
         let end = |state, message: String| Some(Phase::Ended(End::unrun(state, message)));
         let phase = if wanted.goal == AssignmentGoal::Stop {
@@ -44,6 +49,8 @@ impl<R: Runtime> Agent<R> {
         };
         let Some(phase) = phase else { return };
         let (lease_ms, grace_ms) = (wanted.lease_ms, wanted.grace_ms);
+        // with the slices as they are now
+        let claim = self.allocator.claims().get(key).cloned().unwrap_or(claim);
         self.enter(wanted, Record { key: key.clone(), claim, lease_ms, grace_ms, phase });
     }
 
@@ -60,12 +67,17 @@ impl<R: Runtime> Agent<R> {
             Err(error) if self.will_pass(&error, claim) => None,
             Err(error) => {
                 let instead = match error {
-                    LeaseError::Taken { .. } | LeaseError::Unhealthy { .. } | LeaseError::UnknownDevice { .. } => {
-                        self.allocator.choose(claim)
-                    }
+                    LeaseError::Taken { .. }
+                    | LeaseError::Unhealthy { .. }
+                    | LeaseError::UnknownDevice { .. }
+                    | LeaseError::InSlices { .. }
+                    | LeaseError::Profile { .. }
+                    | LeaseError::Share { .. } => self.allocator.choose(claim),
                     _ => None,
                 };
-                let hint = instead.map_or_else(String::new, |devices| format!("; free here are {devices:?}"));
+                let named =
+                    |numbers: Vec<u32>| numbers.into_iter().map(|n| Piece::of(n).to_string()).collect::<Vec<_>>();
+                let hint = instead.map_or_else(String::new, |n| format!("; free here: {}", named(n).join(", ")));
                 Some(Phase::Ended(End::unrun(AssignmentState::Refused, format!("{error}{hint}"))))
             }
         }
@@ -78,8 +90,8 @@ impl<R: Runtime> Agent<R> {
             matches!(goal, None | Some(AssignmentGoal::Stop)) || self.allocator.superseded(key)
         };
         match error {
-            LeaseError::Taken { by, .. } => leaving(by),
-            LeaseError::Cpu { .. } | LeaseError::Memory { .. } => {
+            LeaseError::Taken { by, .. } | LeaseError::CutAnew { by, .. } => leaving(by),
+            LeaseError::Cpu { .. } | LeaseError::Memory { .. } | LeaseError::Share { .. } => {
                 self.allocator.claims().iter().any(|(key, held)| held.node == claim.node && leaving(key))
             }
             _ => false,

@@ -6,7 +6,7 @@ use crate::{
     host::BootTime,
     record::{End, Phase},
 };
-use rhumb_model::DatasetName;
+use rhumb_model::{DatasetName, site::Piece};
 use rhumb_runtimes::{Observed, Runtime, Work};
 use rhumb_wire::{Assignment, AssignmentGoal, AssignmentState, report::AssignmentKey};
 use std::{collections::BTreeSet, path::PathBuf};
@@ -177,6 +177,8 @@ impl<R: Runtime> Agent<R> {
             tracing::warn!(order = %key.order, %error, "an end cannot be recorded");
         }
         self.allocator.release(key);
+        // a card that was cut anew under it may be sold from now on
+        self.judge();
     }
 
     /// What a component's replicas here wrote for datasets of this very site, once all of them are done.
@@ -254,6 +256,7 @@ impl<R: Runtime> Agent<R> {
     fn work_with(&self, assignment: &Assignment, inputs: &[(String, PathBuf)], flows: &[(u32, PathBuf)]) -> Work {
         let outputs = self.base.store.outputs(assignment.key.order, assignment.key.generation);
         let place = environment::Place {
+            claim: self.allocator.claims().get(&assignment.key),
             site: &self.base.point,
             search_path: &self.base.search_path,
             outputs: &outputs,
@@ -261,8 +264,9 @@ impl<R: Runtime> Agent<R> {
             flows,
         };
         let devices: BTreeSet<u32> = assignment.devices.iter().copied().collect();
-        let here = self.base.nodes.iter().find(|node| node.name == assignment.node);
-        let held = || here.into_iter().flat_map(|node| &node.devices).filter(|device| devices.contains(&device.index));
+        let cards: BTreeSet<u32> = devices.iter().map(|number| Piece::of(*number).device()).collect();
+        let here = self.base.nodes.iter().flatten().find(|node| node.name == assignment.node);
+        let held = || here.into_iter().flat_map(|node| &node.devices).filter(|device| cards.contains(&device.index));
         let family = held().next().and_then(|device| family(&device.model));
         let variant = environment::variant(assignment, family.as_ref());
         let command = variant.filter(|variant| !variant.command.is_empty()).map(|variant| &variant.command);

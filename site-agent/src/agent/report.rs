@@ -5,7 +5,7 @@ use crate::record::Phase;
 use rhumb_runtimes::{Observed, Runtime};
 use rhumb_wire::{
     AssignmentState, AssignmentStatus, LinkFigures, LogChunk, PROTOCOL, PairFigures, Report, RouteEndState,
-    RouteStatus, TrainHeard,
+    RouteStatus, Telling, TrainHeard, WindowFigures,
     report::{AssignmentKey, HeldDataset, RouteKey},
 };
 use std::collections::BTreeMap;
@@ -19,17 +19,10 @@ pub(crate) struct Envelope {
     pub(crate) wait_ms: u64,
     pub(crate) probe_port: u16,
     pub(crate) overlay_port: u16,
-    pub(crate) inventory: Inventory,
     pub(crate) links: Vec<LinkFigures>,
+    pub(crate) windows: Vec<WindowFigures>,
     pub(crate) pairs: Vec<PairFigures>,
     pub(crate) trains: Vec<TrainHeard>,
-}
-
-/// Whether the orchestrator knows the nodes already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inventory {
-    Send,
-    Known,
 }
 
 /// What the orchestrator is told of at once when it changes.
@@ -63,12 +56,13 @@ impl<R: Runtime> Agent<R> {
     }
 
     /// The report as of now. Output is sent from where it was acknowledged, so that what was lost comes again.
-    pub(crate) fn report(&mut self, envelope: Envelope) -> Report {
+    pub(crate) fn report(&mut self, envelope: Envelope) -> (Report, Telling) {
         let (epoch, generation) = self.version();
         let routes = self.routes();
         self.parting_told = self.parting.len();
-        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, inventory, links, pairs, trains } = envelope;
-        Report {
+        let Envelope { boot_id, seq, wait_ms, probe_port, overlay_port, links, windows, pairs, trains } = envelope;
+        let told = self.teller.tell();
+        let report = Report {
             protocol: PROTOCOL,
             point: self.base.point.clone(),
             boot_id,
@@ -78,16 +72,20 @@ impl<R: Runtime> Agent<R> {
             wait_ms,
             probe_port: Some(probe_port),
             overlay_port: Some(overlay_port),
-            nodes: (inventory == Inventory::Send).then(|| self.base.nodes.clone()),
+            kernel: self.base.carrier.kernel(),
+            nodes: told.nodes.clone(),
+            inventory: told.update.clone(),
             assignments: self.statuses(),
             routes,
             links,
+            windows,
             pairs,
             trains,
             logs: self.output(),
             datasets: self.base.store.list(),
             unmanaged: (self.orphans.len() + self.site.unmanaged.len()) as u32,
-        }
+        };
+        (report, told)
     }
 
     /// What was printed since, as much as reports can hold soon.

@@ -9,7 +9,7 @@ use crate::{
 };
 use rhumb_model::{
     Bytes, Cores,
-    site::{Device, Health},
+    site::{Device, Health, Piece},
 };
 use rhumb_runtimes::{NodeStock, Observed, Runtime, Usage};
 use rhumb_wire::{Assignment, NodeReport, report::AssignmentKey};
@@ -21,30 +21,31 @@ const EVERY_US: u64 = 5_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Site {
     /// Nodes as their source has them.
-    pub(super) found: Vec<NodeReport>,
+    /// `None`: nobody knows yet.
+    pub(super) found: Option<Vec<NodeReport>>,
     pub(super) unmanaged: Vec<Usage>,
-    /// Whether the nodes changed since somebody asked.
+    /// Whether there is something to tell of the nodes since somebody asked.
     pub(super) is_news: bool,
     looked: Option<BootTime>,
     trouble: String,
 }
 
 impl Site {
-    pub(super) fn new(found: &[NodeReport]) -> Self {
-        Self { found: found.to_vec(), ..Self::default() }
+    pub(super) fn new(found: Option<Vec<NodeReport>>) -> Self {
+        Self { found, ..Self::default() }
     }
 
     /// The nodes less what others hold. Which devices those are is theirs to say only where none of them is leased: their count
     /// is what is right.
-    pub(super) fn judged(&self, claims: &BTreeMap<AssignmentKey, Claim>) -> Vec<NodeReport> {
-        let mut nodes = self.found.clone();
+    pub(super) fn judged(&self, claims: &BTreeMap<AssignmentKey, Claim>) -> Option<Vec<NodeReport>> {
+        let mut nodes = self.found.clone()?;
         for node in &mut nodes {
             let others: Vec<&Usage> = self.unmanaged.iter().filter(|held| held.node == node.name).collect();
             let leased: BTreeSet<u32> = claims
                 .values()
                 .filter(|claim| claim.node == node.name)
                 .flat_map(|claim| &claim.devices)
-                .copied()
+                .map(|number| Piece::of(*number).device())
                 .collect();
             let named: BTreeSet<u32> = others.iter().flat_map(|held| &held.devices).copied().collect();
             let count: Option<u32> = others.iter().map(|held| held.count).sum();
@@ -58,7 +59,7 @@ impl Site {
                 node.memory = node.memory.saturating_sub(held.memory);
             }
         }
-        nodes
+        Some(nodes)
     }
 }
 
@@ -88,12 +89,12 @@ impl<R: Runtime> Agent<R> {
         }
         self.site.unmanaged = listing.unmanaged;
         if let Some(settings) = &self.base.site_nodes {
-            self.site.found = nodes(&listing.nodes, settings);
+            self.site.found = Some(nodes(&listing.nodes, settings));
         }
         self.judge();
     }
 
-    /// Whether the nodes changed since this was asked last.
+    /// Whether there is something to tell of the nodes since this was asked last.
     pub(crate) fn has_new_nodes(&mut self) -> bool {
         std::mem::take(&mut self.site.is_news)
     }
@@ -104,9 +105,12 @@ impl<R: Runtime> Agent<R> {
         let claim = Claim {
             node: wanted.node.clone(),
             devices: wanted.devices.iter().copied().collect(),
+            part: wanted.part,
             cpu: wanted.cpu,
             memory: wanted.memory,
+            slices: BTreeMap::new(),
         };
+        let claim = self.allocator.as_it_is(claim);
         let (lease_ms, grace_ms, phase) = (wanted.lease_ms, wanted.grace_ms, Phase::Started);
         let record = Record { key: key.clone(), claim, lease_ms, grace_ms, phase };
         if let Err(error) = self.records.save(&record) {
@@ -156,8 +160,18 @@ fn nodes(stock: &[NodeStock], settings: &SiteNodes) -> Vec<NodeReport> {
         let model = settings.models.get(&kind);
         let memory = model.and_then(|model| settings.kinds.get(model)).map_or(Bytes::ZERO, |kind| kind.memory);
         let health = if node.is_up { Health::Ok } else { Health::Unknown };
-        let device =
-            |index| Some(Device { index, model: model?.clone(), memory, island: None, numa: None, pcie: None, health });
+        let device = |index| {
+            Some(Device {
+                index,
+                model: model?.clone(),
+                memory,
+                island: None,
+                numa: None,
+                pcie: None,
+                health,
+                mig: None,
+            })
+        };
         NodeReport {
             name: node.name.clone(),
             devices: (0..count).filter_map(device).collect(),
@@ -166,6 +180,7 @@ fn nodes(stock: &[NodeStock], settings: &SiteNodes) -> Vec<NodeReport> {
             rack: None,
             nvl_domain: None,
             unknown: Vec::new(),
+            ports: Vec::new(),
         }
     };
     stock.iter().map(node).collect()

@@ -4,13 +4,13 @@ use super::{Agent, Foundation};
 use crate::{carrier::Carrier, config::Limits, dataplane::overlay::StagedInput, host::BootTime, store::DatasetStore};
 use proptest::prelude::*;
 use rhumb_model::{
-    Bytes, Cores, DatasetName, ModelName, NodeName, OrderId,
+    Bytes, Cores, DatasetName, LinkId, ModelName, NodeName, OrderId,
     site::{Device, Health},
 };
 use rhumb_runtimes::{Runtime, Usage};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, Desired, FlowEndpoint, NodeReport, RouteStatus,
-    RunTerms, report::AssignmentKey,
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, Desired, FlowEndpoint, KernelOffer, NodeReport,
+    PeerLink, RouteStatus, RunTerms, report::AssignmentKey,
 };
 use runtime_contract::{FakeRuntime, FakeStand, Program, Stand};
 use std::{
@@ -29,6 +29,14 @@ impl Carrier for NoRoutes {
 
     fn routes(&self) -> Vec<RouteStatus> {
         Vec::new()
+    }
+
+    fn passed(&self, _: &[PeerLink]) -> BTreeMap<LinkId, u64> {
+        BTreeMap::new()
+    }
+
+    fn kernel(&self) -> Option<KernelOffer> {
+        None
     }
 
     fn endpoint(&self, _: &AssignmentKey, _: &FlowEndpoint) -> Result<PathBuf, String> {
@@ -64,7 +72,7 @@ impl World {
         Agent::open(Foundation {
             point: "edge-1".parse().unwrap(),
             data_dir: self.data.path().to_owned(),
-            nodes: vec![node()],
+            nodes: Some(vec![node()]),
             site_nodes: None,
             limits: Limits::default(),
             runtime: self.stand.open("edge-1", self.shared.path()),
@@ -101,6 +109,7 @@ fn node() -> NodeReport {
         numa: None,
         pcie: None,
         health: Health::Ok,
+        mig: None,
     };
     NodeReport {
         name: NodeName::new("n1").unwrap(),
@@ -110,6 +119,7 @@ fn node() -> NodeReport {
         rack: None,
         nvl_domain: None,
         unknown: Vec::new(),
+        ports: Vec::new(),
     }
 }
 
@@ -125,6 +135,7 @@ fn assignment(key: &AssignmentKey, devices: &[u32], program: &Program) -> Assign
         goal: AssignmentGoal::Run,
         node: work.node,
         devices: devices.to_vec(),
+        part: None,
         cpu: Cores::from_milli(1_000),
         memory: Bytes::from_bytes(1 << 20),
         command: work.command,
@@ -263,7 +274,7 @@ fn a_gang_begins_whole_or_not_at_all() {
 fn what_others_hold_is_subtracted_and_what_cannot_be_read_blocks() {
     let world = World::new();
     let agent = world.agent();
-    let mut site = super::Site::new(&[node()]);
+    let mut site = super::Site::new(Some(vec![node()]));
     let held = |devices: &[u32], count| Usage {
         id: "7".into(),
         node: NodeName::new("n1").unwrap(),
@@ -273,11 +284,11 @@ fn what_others_hold_is_subtracted_and_what_cannot_be_read_blocks() {
         memory: Bytes::from_bytes(1 << 30),
     };
     let health = |site: &super::Site| -> Vec<Health> {
-        site.judged(agent.allocator.claims())[0].devices.iter().map(|device| device.health).collect()
+        site.judged(agent.allocator.claims()).unwrap()[0].devices.iter().map(|device| device.health).collect()
     };
     site.unmanaged = vec![held(&[1], Some(1)), held(&[], Some(1))];
     assert_eq!(health(&site), [Health::Ok, Health::Unmanaged, Health::Ok, Health::Unmanaged]);
-    let judged = &site.judged(agent.allocator.claims())[0];
+    let judged = &site.judged(agent.allocator.claims()).unwrap()[0];
     assert_eq!((judged.cpu.milli(), judged.memory.bytes()), (12_000, 62 << 30));
     // more than there is: none is free, and nothing else
     site.unmanaged = vec![held(&[], Some(9))];
@@ -302,7 +313,7 @@ fn a_leased_device_stays_its_holders_whatever_number_others_name() {
         cpu: Cores::ZERO,
         memory: Bytes::ZERO,
     }];
-    let judged = agent.site.judged(agent.allocator.claims());
+    let judged = agent.site.judged(agent.allocator.claims()).unwrap();
     let free = judged[0].devices.iter().filter(|device| device.health == Health::Ok).count();
     assert_eq!((judged[0].devices[0].health, free), (Health::Ok, 3), "its own and two that are free");
 }

@@ -2,20 +2,35 @@
 
 use anyhow::Context;
 use clap::Parser;
-use rhumb_agent::{AgentConfig, SUPERVISE, run, shutdown_asked, supervise_main};
+use rhumb_agent::{SUPERVISE, identity::settle, run, shutdown_asked, supervise_main};
 use std::{path::PathBuf, process::ExitCode};
 use tracing_subscriber::EnvFilter;
 
 /// Site agent of a Rhumb federation.
 #[derive(Debug, Parser)]
-#[command(version, after_help = "Example: rhumb-agent --config /etc/rhumb/agent.yaml")]
+#[command(
+    version,
+    after_help = "Examples:\n  rhumb-agent --config /etc/rhumb/agent.yaml\n  RHUMB_JOIN_TOKEN=... rhumb-agent --join https://rhumb.example:7443 --data /var/lib/rhumb-agent"
+)]
 struct Arguments {
     /// Configuration file, YAML or JSON.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "join")]
+    config: Option<PathBuf>,
+    /// Join the federation of the orchestrator at this https:// URL, unless the data folder says that this was done.
+    #[arg(long, value_name = "URL", requires = "token")]
+    join: Option<String>,
+    /// Join token, as `rhumb site token SITE --join` shows it.
+    #[arg(long, value_name = "TOKEN", env = "RHUMB_JOIN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Data folder of an agent that joins without a configuration file.
+    #[arg(long, value_name = "DIR", default_value = "rhumb-agent", conflicts_with = "config")]
+    data: PathBuf,
     /// End when standard input does.
     #[arg(long)]
     supervised: bool,
+    /// Remove everything of orders' routes from this host's kernel and end; for a host that is taken out of service.
+    #[arg(long)]
+    remove_routes: bool,
 }
 
 fn main() -> ExitCode {
@@ -36,9 +51,13 @@ fn main() -> ExitCode {
 fn start(arguments: &Arguments) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("RHUMB_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let config = AgentConfig::read(&arguments.config)?;
-    let parent = arguments.supervised || config.stop_with_parent;
+    if arguments.remove_routes {
+        return remove_routes();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+    let joining = arguments.join.as_deref().zip(arguments.token.as_deref());
+    let config = runtime.block_on(settle(arguments.config.as_deref(), joining, &arguments.data))?;
+    let parent = arguments.supervised || config.stop_with_parent;
     runtime.block_on(async {
         let shutdown = async {
             if let Err(error) = shutdown_asked(parent).await {
@@ -47,5 +66,13 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
         };
         run(config, shutdown).await
     })?;
+    Ok(())
+}
+
+fn remove_routes() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let applied = runtime.block_on(async { rhumb_kernel::Kernel::open(None)?.clear().await })?;
+    anyhow::ensure!(applied.stuck.is_empty(), "cannot remove all of it: {}", applied.stuck.join("; "));
+    println!("removed {} objects", applied.changes);
     Ok(())
 }

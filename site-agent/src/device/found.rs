@@ -1,15 +1,24 @@
 //! Devices as this host shows them, looked at again and again.
 
+use super::Seen;
 use crate::{
     config::{Devices, HostSettings, duration},
     error::AgentError,
 };
-use rhumb_devices::{Catalogue, Snapshot, Vendor, inventory};
+#[cfg(feature = "nvidia")]
+use rhumb_devices::inventory::is_grave;
+use rhumb_devices::{Accelerator, Catalogue, Nic, Snapshot, Vendor, inventory, inventory::numbers};
 #[cfg(feature = "nvidia")]
 use rhumb_hardware::nvml::{Driver, DriverError, Options};
 use rhumb_hardware::{Host, OutputError, output_in, output_of, sysfs};
-use rhumb_wire::{NodeReport, UnknownValue};
-use std::{collections::BTreeSet, fs, thread};
+use rhumb_wire::{DeviceFigures, Fares, NodeReport, PortReport, UnknownValue};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 use tokio::sync::watch;
 
 /// Times that one call of a driver has, for the whole of a tool.
@@ -18,26 +27,59 @@ const TOOL: u32 = 10;
 /// Silences after which a driver that does not start, or a tool, is not asked again until the agent starts anew.
 const SILENCES: u32 = 5;
 
-/// What there is, and from then on what it becomes; looks from a thread of its own, which ends with the receiver.
-pub(super) fn watch(devices: &Devices) -> Result<(Vec<NodeReport>, watch::Receiver<Vec<NodeReport>>), AgentError> {
+/// What the start waits for the first look; a driver that takes longer is told of when it is there.
+const FIRST: Duration = Duration::from_millis(600);
+
+/// What there is, and from then on what it becomes; looks from a thread of its own, which ends with the receivers. A first
+/// look that fails at once is an error; one that takes longer has seen nothing yet.
+pub(super) fn watch(devices: &Devices) -> Result<Seen, AgentError> {
     let mut eye = Eye::open(devices)?;
-    let nodes = eye.look()?;
-    let every = duration(eye.host.every);
-    let (tell, changes) = watch::channel(nodes.clone());
+    let (every, between) = (duration(eye.host.every), duration(eye.host.sample));
+    let (tell, nodes) = watch::channel(None);
+    let (measure, figures) = watch::channel(Vec::new());
+    let (began, begun) = mpsc::sync_channel(1);
     let look = move || {
+        let mut began = Some(began);
+        let mut due = Instant::now();
         while !tell.is_closed() {
-            thread::sleep(every);
-            match eye.look() {
-                Ok(nodes) => _ = tell.send_if_modified(|known| std::mem::replace(known, nodes.clone()) != nodes),
-                Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the devices were not looked at");
+            if Instant::now() >= due {
+                due = Instant::now() + every;
+                let failed = match eye.look() {
+                    Ok(nodes) => {
+                        let nodes = Some(nodes);
+                        tell.send_if_modified(|known| std::mem::replace(known, nodes.clone()) != nodes);
+                        None
+                    }
+                    Err(error) => Some(error),
+                };
+                if let Some(error) = &failed {
+                    tracing::warn!(error = error as &dyn std::error::Error, "the devices were not looked at");
                 }
+                if let Some(began) = began.take() {
+                    _ = began.send(failed.map_or(Ok(()), Err));
+                }
+            } else if eye.sample() == Sampled::Lost {
+                due = Instant::now();
+                continue;
             }
+            measure.send_replace(eye.figures());
+            thread::sleep(between.min(due.saturating_duration_since(Instant::now())));
         }
     };
     let started = thread::Builder::new().name("devices".into()).spawn(look);
     started.map_err(|e| AgentError::Devices(Box::new(e)))?;
-    Ok((nodes, changes))
+    match begun.recv_timeout(FIRST) {
+        Ok(Err(error)) => Err(error),
+        // it is looked at still
+        Ok(Ok(())) | Err(_) => Ok(Seen { nodes, figures }),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sampled {
+    Done,
+    /// A card is gone since the last look.
+    Lost,
 }
 
 struct Eye {
@@ -47,6 +89,11 @@ struct Eye {
     /// The NVIDIA driver, once it was found.
     #[cfg(feature = "nvidia")]
     driver: Option<Driver>,
+    /// Cards that the driver can be asked of: its number, and the index of the device.
+    #[cfg(feature = "nvidia")]
+    cards: BTreeMap<u32, u32>,
+    /// How each device fares, by index.
+    fares: BTreeMap<u32, Fares>,
     /// Times that a driver or a tool gave no answer: what hangs keeps a thread, so it is not asked for ever.
     silent: u32,
     /// Said once each.
@@ -70,6 +117,9 @@ impl Eye {
             catalogue,
             #[cfg(feature = "nvidia")]
             driver: None,
+            #[cfg(feature = "nvidia")]
+            cards: BTreeMap::new(),
+            fares: BTreeMap::new(),
             silent: 0,
             said: BTreeSet::new(),
         })
@@ -87,6 +137,10 @@ impl Eye {
         for note in &host.shown.notes {
             self.say(note);
         }
+        let numbers = numbers(&host.shown);
+        #[cfg(feature = "nvidia")]
+        self.find_cards(&host.shown, &numbers);
+        self.fares = host.shown.accelerators.iter().zip(&numbers).map(|(a, n)| (*n, fares(a))).collect();
         let seen = inventory(&host.shown, &self.catalogue);
         let unknown =
             |u: rhumb_devices::Unknown| UnknownValue { device: u.device, value: u.value.to_owned(), why: u.why };
@@ -98,7 +152,60 @@ impl Eye {
             rack: self.host.rack.as_ref().map(ToString::to_string),
             nvl_domain: self.host.nvl_domain.as_ref().map(ToString::to_string),
             unknown: seen.unknown.into_iter().map(unknown).collect(),
+            ports: host.shown.nics.iter().map(port).collect(),
         }])
+    }
+
+    /// As last asked.
+    fn figures(&self) -> Vec<DeviceFigures> {
+        let figures = |(device, fares): (&u32, &Fares)| DeviceFigures {
+            node: self.host.node.clone(),
+            device: *device,
+            fares: *fares,
+        };
+        self.fares.iter().map(figures).collect()
+    }
+
+    /// The driver numbers its cards from 0; a host with others beside them may not.
+    #[cfg(feature = "nvidia")]
+    fn find_cards(&mut self, shown: &Snapshot, numbers: &[u32]) {
+        let of_driver =
+            shown.accelerators.iter().zip(numbers).filter(|(a, _)| a.vendor.known() == Some(&Vendor::Nvidia));
+        let asked = self.driver.is_some();
+        // in the order of the driver, which look() keeps
+        self.cards = of_driver.enumerate().filter(|_| asked).map(|(card, (_, n))| (card as u32, *n)).collect();
+    }
+
+    /// Asks the driver how its cards fare; what no driver is asked of stays as last looked at.
+    #[cfg(feature = "nvidia")]
+    fn sample(&mut self) -> Sampled {
+        let Some(driver) = &self.driver else { return Sampled::Done };
+        let cards: Vec<u32> = self.cards.keys().copied().collect();
+        let mut sampled = Sampled::Done;
+        for (card, now) in driver.sample(&cards) {
+            let Some(fares) = self.cards.get(&card).and_then(|device| self.fares.get_mut(device)) else { continue };
+            let was_there = fares.power_mw.is_some() || fares.temperature_mc.is_some();
+            let grave = now.xid.known().copied().filter(|xid| is_grave(*xid));
+            if (now.is_lost && was_there) || (grave.is_some() && grave != fares.xid) {
+                sampled = Sampled::Lost;
+            }
+            *fares = Fares {
+                utilisation_pct: now.utilisation_pct.known().copied(),
+                memory_used_bytes: now.memory_used_bytes.known().copied(),
+                temperature_mc: now.temperature_mc.known().copied(),
+                power_mw: now.power_mw.known().copied(),
+                processes: now.processes.known().copied(),
+                xid: now.xid.known().copied(),
+                ..*fares
+            };
+        }
+        sampled
+    }
+
+    #[cfg(not(feature = "nvidia"))]
+    #[allow(clippy::unused_self)] // as with the driver
+    fn sample(&mut self) -> Sampled {
+        Sampled::Done
     }
 
     fn say(&mut self, note: &str) {
@@ -107,38 +214,32 @@ impl Eye {
         }
     }
 
-    /// By the makers of the cards that the kernel sees.
+    /// By the makers of the cards that the kernel sees, each by its own driver or tools, and where there are none of a maker
+    /// by the kernel.
     fn auto(&mut self) -> Option<Snapshot> {
         let kernel = sysfs::look(&self.host.root, &self.catalogue);
         let vendors: BTreeSet<Vendor> = kernel.accelerators.iter().filter_map(|a| a.vendor.known().copied()).collect();
-        let mut found = Vec::new();
-        for vendor in vendors {
-            if vendor == Vendor::Nvidia {
-                match self.nvidia(None) {
-                    Ok(shown) => {
-                        found.push(shown);
-                        continue;
-                    }
-                    Err(error) => self.say(&error.to_string()),
-                }
+        let seen = vendors.into_iter().map(|vendor| self.of_maker(vendor).unwrap_or_else(|| kernel.of(vendor)));
+        seen.reduce(Snapshot::beside)
+    }
+
+    fn of_maker(&mut self, vendor: Vendor) -> Option<Snapshot> {
+        if vendor == Vendor::Nvidia {
+            match self.nvidia(None) {
+                Ok(shown) => return Some(shown),
+                Err(error) => self.say(&error.to_string()),
             }
-            let mut shown: Vec<Snapshot> = Vec::new();
-            for words in tools(vendor) {
-                let command: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-                match self.told_by(&command) {
-                    Some(Ok(output)) => shown.push(output),
-                    Some(Err(error)) => self.say(&error.to_string()),
-                    None => {}
-                }
+        }
+        let mut shown: Vec<Snapshot> = Vec::new();
+        for words in tools(vendor) {
+            let command: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            match self.told_by(&command) {
+                Some(Ok(output)) => shown.push(output),
+                Some(Err(error)) => self.say(&error.to_string()),
+                None => {}
             }
-            found.extend(shown.into_iter().reduce(Snapshot::or));
         }
-        // cards of two makers in one host are each seen by their own tool: the kernel alone sees all of them
-        if found.len() > 1 {
-            self.say("cards of several makers: taken as the kernel shows them");
-            return None;
-        }
-        found.pop()
+        shown.into_iter().reduce(Snapshot::or)
     }
 
     #[cfg(feature = "nvidia")]
@@ -197,6 +298,26 @@ impl Eye {
     }
 }
 
+fn fares(a: &Accelerator) -> Fares {
+    Fares {
+        utilisation_pct: a.utilisation_pct.known().copied(),
+        memory_used_bytes: a.memory_used_bytes.known().copied(),
+        temperature_mc: a.temperature_mc.known().copied(),
+        power_mw: a.power_mw.known().copied(),
+        ecc_uncorrected: a.ecc.uncorrected.known().copied(),
+        processes: a.jobs.known().map(|jobs| jobs.len() as u32),
+        xid: a.xid.known().copied(),
+    }
+}
+
+fn port(nic: &Nic) -> PortReport {
+    PortReport {
+        name: nic.name.known().cloned().or_else(|| nic.pci.known().map(ToString::to_string)).unwrap_or_default(),
+        rate_kbps: nic.speed_mbps.known().map(|mbps| mbps.saturating_mul(1_000)),
+        numa: nic.numa.known().copied(),
+    }
+}
+
 /// What is asked of a maker's tools, the most telling first.
 fn tools(vendor: Vendor) -> &'static [&'static [&'static str]] {
     match vendor {
@@ -208,104 +329,4 @@ fn tools(vendor: Vendor) -> &'static [&'static [&'static str]] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rhumb_model::{document, site::Health};
-
-    fn output(files: &[(&str, &str)], more: &str) -> (tempfile::TempDir, Devices) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut named = Vec::new();
-        for (name, text) in files {
-            fs::write(folder.path().join(name), text).unwrap();
-            named.push(folder.path().join(name).display().to_string());
-        }
-        let root = folder.path().display();
-        let text = format!(
-            "source: output\nfiles: [{}]\nhost: {{node: gpu-7, rack: r1, root: {root}, every: 1s{more}}}",
-            named.join(", ")
-        );
-        (folder, document::read(&text).unwrap())
-    }
-
-    const CARDS: &str = "index, uuid, name, memory.total [MiB], temperature.gpu\n\
-                         0, GPU-0, NVIDIA H100 80GB HBM3, 81559 MiB, 30\n1, GPU-0, NVIDIA H100 80GB HBM3, [N/A], 31\n";
-    const MATRIX: &str =
-        "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV18\t0-3\t0\nGPU1\tNV18\t X \t4-7\t1\n";
-
-    #[tokio::test]
-    async fn what_tools_say_becomes_a_node_with_its_levels() {
-        let (folder, devices) = output(&[("cards", CARDS), ("matrix", MATRIX)], "");
-        let (nodes, mut changes) = watch(&devices).unwrap();
-        let [node] = &nodes[..] else { panic!("{nodes:?}") };
-        assert_eq!((node.name.as_str(), node.rack.as_deref()), ("gpu-7", Some("r1")));
-        let shown: Vec<_> = node
-            .devices
-            .iter()
-            .map(|d| (d.index, d.model.as_str(), d.memory.bytes() >> 20, d.island, d.numa))
-            .collect();
-        assert_eq!(shown, [(0, "H100", 81_559, Some(0), Some(0)), (1, "H100", 0, Some(0), Some(1))]);
-        assert!(node.devices.iter().all(|d| d.health == Health::Ok), "one value that is missing makes no card ill");
-        let missing = node.unknown.iter().find(|u| u.device == 1 && u.value == "memory").unwrap();
-        assert!(missing.why.contains("N/A"), "{missing:?}");
-        // and it is looked at again
-        let lost = CARDS.replace("1, GPU-0, NVIDIA H100 80GB HBM3, [N/A], 31\n", "");
-        fs::write(folder.path().join("cards"), lost).unwrap();
-        let patience = std::time::Duration::from_mins(1);
-        tokio::time::timeout(patience, changes.changed()).await.expect("the change is seen").unwrap();
-        assert_eq!(changes.borrow_and_update()[0].devices.len(), 1);
-    }
-
-    #[test]
-    fn a_catalogue_of_ones_own_names_what_is_not_known() {
-        let card = "index, uuid, name\n0, x, Frobnicator 9\n";
-        let (folder, _) = output(&[("cards", card)], "");
-        let catalogue = folder.path().join("more.yaml");
-        fs::write(&catalogue, "F9: {vendor: nvidia, memory: 16GiB, names: [Frobnicator 9]}").unwrap();
-        let more = format!(", catalogue: {}", catalogue.display());
-        let (_folder, devices) = output(&[("cards", card)], &more);
-        assert_eq!(Eye::open(&devices).unwrap().look().unwrap()[0].devices[0].model.as_str(), "F9");
-    }
-
-    #[test]
-    fn a_source_that_gives_nothing_is_an_error_at_the_start() {
-        let (_folder, devices) = output(&[("cards", "no such tool")], "");
-        assert!(watch(&devices).is_err());
-        let nvml = "source: nvml\nlibrary: /nowhere/libnvidia-ml.so.1";
-        assert!(watch(&document::read(nvml).unwrap()).is_err());
-    }
-
-    #[test]
-    fn a_host_without_cards_is_a_node_without_devices() {
-        let folder = tempfile::tempdir().unwrap();
-        let text = format!("source: auto\nhost: {{root: {}}}", folder.path().display());
-        let (nodes, _) = watch(&document::read(&text).unwrap()).unwrap();
-        assert!(nodes[0].devices.is_empty());
-    }
-
-    /// One card lost and one that lets a call hang: both are reported, and the others as they are.
-    #[cfg(feature = "nvidia")]
-    #[test]
-    fn a_driver_in_trouble_gives_what_it_can() {
-        use fake_nvml as _;
-        let folder = tempfile::tempdir().unwrap();
-        let here = std::env::current_exe().unwrap();
-        let built = here.parent().unwrap().join("libfake_nvml.so");
-        let library = folder.path().join("lib.so");
-        fs::copy(built, &library).unwrap();
-        let spec = "gpus 4\nswitches 2\nfail * 15 1\nhang nvmlDeviceGetTemperature 2\n";
-        fs::write(folder.path().join("lib.so.spec"), spec).unwrap();
-        let (library, root) = (library.display(), folder.path().display());
-        let text = format!("source: nvml\nlibrary: {library}\nhost: {{root: {root}, timeout: 1s, nvl_domain: d1}}");
-        let (nodes, _) = watch(&document::read(&text).unwrap()).unwrap();
-        let [node] = &nodes[..] else { panic!("{nodes:?}") };
-        let health: Vec<Health> = node.devices.iter().map(|d| d.health).collect();
-        assert_eq!(health, [Health::Ok, Health::Failed, Health::Ok, Health::Ok]);
-        let islands: Vec<Option<u16>> = node.devices.iter().map(|d| d.island).collect();
-        assert_eq!(islands, [Some(0), None, Some(0), Some(0)]);
-        assert_eq!(node.nvl_domain.as_deref(), Some("d1"));
-        let why = |device, value| node.unknown.iter().find(|u| (u.device, u.value.as_str()) == (device, value));
-        assert!(why(1, "memory").unwrap().why.contains("memory:"), "{:?}", node.unknown);
-        assert!(why(2, "temperature").unwrap().why.contains("no answer"), "{:?}", node.unknown);
-        assert!(why(0, "memory").is_none());
-    }
-}
+mod tests;

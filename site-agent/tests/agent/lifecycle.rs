@@ -5,9 +5,11 @@ use crate::{
     world::{assignment, desired, folder, key, lives, until, written},
 };
 use rhumb_agent::{AgentError, config::OnShutdown};
+use rhumb_model::site::Piece;
 use rhumb_wire::{
+    Assignment,
     AssignmentGoal::{Lease, Run, Stop},
-    AssignmentState, FlowEndpoint, InputFile, OutputFile, Role, RunTerms, RunVariant,
+    AssignmentState, DevicePart, FlowEndpoint, InputFile, OutputFile, Role, RunTerms, RunVariant,
 };
 use std::fs;
 
@@ -41,6 +43,48 @@ fn an_assignment_is_leased_run_and_told_of_with_its_output() {
     assert!(orchestrator.last().unwrap().nodes.is_none(), "the inventory is sent once");
     let seqs: Vec<u64> = orchestrator.heard(|heard| heard.reports.iter().map(|report| report.seq).collect());
     assert!(seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+    agent.end(&orchestrator).unwrap();
+}
+
+/// A share and a slice: what each is shown of its device, and what keeps it to that.
+#[test]
+fn parts_of_devices_are_leased_and_their_work_is_told_what_it_has() {
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let mut config = orchestrator.config(folder.path());
+    let devices = r#"{"source": "file", "kinds": {"H100": {"memory": "80GiB"}}, "nodes": [{"cpu": 16, "memory": "64GiB",
+        "accelerators": {"model": "H100", "count": 2, "mig": {"3g.40gb": 1, "1g.10gb": 1}}}]}"#;
+    config.devices = serde_json::from_str(devices).unwrap();
+    let agent = Agent::start(&orchestrator, config);
+    let script = "echo $CUDA_VISIBLE_DEVICES $RHUMB_ISOLATION $RHUMB_DEVICE_SHARE $RHUMB_DEVICE_MEMORY_BYTES \
+                  $CUDA_MPS_PINNED_DEVICE_MEM_LIMIT $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+    let [first, second, slice, other] = [key(1, 1), key(2, 1), key(3, 1), key(4, 1)];
+    let share = |key, part| Assignment { part: Some(part), ..assignment(key, Run, &[0], script) };
+    let number = Piece::Slice { device: 1, slice: 1 }.number().unwrap();
+    let of = |profile: &str| Some(DevicePart::Slice { profile: profile.parse().unwrap() });
+    orchestrator.want(desired(
+        1,
+        1,
+        vec![
+            share(&first, DevicePart::Share { thousandths: 500, memory_bytes: None }),
+            share(&second, DevicePart::Share { thousandths: 255, memory_bytes: Some(1 << 30) }),
+            Assignment { part: of("3g.40gb"), ..assignment(&slice, Run, &[number], script) },
+            Assignment { part: of("2g.20gb"), ..assignment(&other, Run, &[number - 1], script) },
+        ],
+    ));
+    for (key, told) in [
+        (&first, "0 advisory 500 42949672960 0=40960M 50\n"),
+        (&second, "0 advisory 255 1073741824 0=1024M 26\n"),
+        (&slice, "1:1 enforced\n"),
+    ] {
+        orchestrator.until(key, AssignmentState::Exited);
+        until(told, || orchestrator.heard(|heard| (heard.logs.get(key)? == told).then_some(())));
+    }
+    let refused = orchestrator.until(&other, AssignmentState::Refused);
+    assert!(
+        refused.message.contains("slice 1/0 of node n1 is 1g.10gb now, 2g.20gb was asked for"),
+        "{}",
+        refused.message
+    );
     agent.end(&orchestrator).unwrap();
 }
 

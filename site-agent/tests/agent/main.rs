@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod drivers;
 mod lifecycle;
 mod orchestrator;
 mod probes;
 mod recovery;
 mod schedulers;
+mod tunnels;
 mod world;

@@ -9,7 +9,7 @@ use axum::{
 };
 use rhumb_agent::{AgentConfig, AgentError, config::Token};
 use rhumb_wire::{
-    AssignmentState, AssignmentStatus, Desired, Report, SyncReply,
+    AssignmentState, AssignmentStatus, Desired, Hearer, Report, SyncReply,
     report::{AssignmentKey, LogAck},
 };
 use std::{
@@ -32,6 +32,8 @@ const TOKEN: &str = "a-token-of-a-test";
 pub struct Heard {
     pub reports: Vec<Report>,
     pub logs: BTreeMap<AssignmentKey, String>,
+    /// What it makes of them.
+    pub hearer: Hearer,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -131,7 +133,7 @@ async fn sync(
         return Err(StatusCode::SERVICE_UNAVAILABLE);
     }
     let (seq, wait, known) = (report.seq, report.wait_ms, (report.epoch, report.generation));
-    let log_acks = hear(&mut shared.heard.lock().unwrap(), report);
+    let (log_acks, inventory) = hear(&mut shared.heard.lock().unwrap(), report);
     let newer = answer.wait_for(|answer| match answer {
         Answer::Deaf => true,
         Answer::Desired(desired) => {
@@ -143,12 +145,12 @@ async fn sync(
         Answer::Deaf => Err(StatusCode::SERVICE_UNAVAILABLE),
         Answer::Desired(desired) => {
             let desired = desired.map(|desired| *desired);
-            Ok(Json(SyncReply { seq, desired, log_acks, pause_ms: 0 }))
+            Ok(Json(SyncReply { seq, desired, log_acks, pause_ms: 0, inventory }))
         }
     }
 }
 
-fn hear(heard: &mut Heard, report: Report) -> Vec<LogAck> {
+fn hear(heard: &mut Heard, report: Report) -> (Vec<LogAck>, Option<u64>) {
     let mut acks = Vec::new();
     for chunk in &report.logs {
         let log = heard.logs.entry(chunk.key.clone()).or_default();
@@ -158,8 +160,10 @@ fn hear(heard: &mut Heard, report: Report) -> Vec<LogAck> {
         log.push_str(chunk.text.get(known..).unwrap_or_default());
         acks.push(LogAck { key: chunk.key.clone(), up_to: log.len() as u64 });
     }
+    heard.hearer.hear(&report);
+    let known = heard.hearer.acknowledged(&report);
     heard.reports.push(report);
-    acks
+    (acks, known)
 }
 
 /// An agent of this process.

@@ -41,6 +41,7 @@ pub fn assignment(key: &AssignmentKey, goal: AssignmentGoal, devices: &[u32], sc
         goal,
         node: "n1".parse().unwrap(),
         devices: devices.to_vec(),
+        part: None,
         cpu: Cores::from_milli(1_000),
         memory: Bytes::from_bytes(1 << 20),
         command: ["sh", "-c", script].map(str::to_owned).to_vec(),

@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rhumb_agent::dataplane::overlay::{DatasetRequest, DatasetSource, Limits, Origin, Overlay, OverlayConfig};
 use rhumb_model::{Bandwidth, ComponentName, DatasetName, LinkId, OrderId, PointName};
 use rhumb_wire::{
-    PeerLink, Role, Route, RouteEndState, RoutePurpose, RouteStatus,
+    Duty, PeerLink, Role, Route, RouteEndState, RoutePurpose, RouteStatus,
     report::{AssignmentKey, RouteKey},
 };
 use ring::digest::{SHA256, digest};
@@ -37,7 +37,7 @@ pub fn order() -> OrderId {
 }
 
 pub fn key(leg: u32) -> RouteKey {
-    RouteKey { order: order(), generation: GENERATION, leg }
+    RouteKey { order: order(), generation: GENERATION, leg, path: 0 }
 }
 
 pub fn dataset(name: &str) -> DatasetName {
@@ -100,8 +100,8 @@ pub struct Point {
     pub name: PointName,
     pub overlay: Overlay,
     pub dir: TempDir,
-    links: Vec<PeerLink>,
-    peers: Vec<PointName>,
+    pub links: Vec<PeerLink>,
+    pub peers: Vec<PointName>,
 }
 
 impl Point {
@@ -200,6 +200,9 @@ impl Chain {
             purpose: purpose.clone(),
             key_base64: (encrypted && end).then(|| STANDARD.encode([9; 32])),
             hop_secret_base64: Some(STANDARD.encode([u8::try_from(leg).unwrap(); 32])),
+            duty: Duty::Carry,
+            silence_ms: None,
+            kernel: None,
         }
     }
 
@@ -270,6 +273,7 @@ struct Shared {
     opened: AtomicU64,
     live: AtomicU64,
     closed: AtomicBool,
+    frozen: AtomicBool,
     cut: Mutex<CancellationToken>,
 }
 
@@ -284,6 +288,7 @@ impl Tap {
             opened: AtomicU64::new(0),
             live: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
             cut: Mutex::default(),
         });
         let serving = Arc::clone(&shared);
@@ -312,6 +317,11 @@ impl Tap {
         if closed {
             self.cut();
         }
+    }
+
+    /// Nothing passes any more, and nobody is told.
+    pub fn freeze(&self, frozen: bool) {
+        self.shared.frozen.store(frozen, Ordering::SeqCst);
     }
 
     pub fn saw(&self, marker: &[u8]) -> bool {
@@ -363,6 +373,9 @@ async fn carry(shared: Arc<Shared>, client: TcpStream) {
 async fn copy(mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt + Unpin, shared: &Shared) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        while shared.frozen.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         shared.seen.lock().unwrap().extend_from_slice(&buffer[..read]);
         shared.passed.fetch_add(read as u64, Ordering::SeqCst);
         if to.write_all(&buffer[..read]).await.is_err() {

@@ -5,5 +5,6 @@
 mod admission;
 mod harness;
 mod links;
+mod paths;
 mod stream;
 mod transfer;

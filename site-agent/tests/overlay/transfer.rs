@@ -1,6 +1,8 @@
 //! Datasets on their way.
 
-use crate::harness::{Chain, GENERATION, Point, Tap, dataset, held, key, order, payload, sha256, transfer, until};
+use crate::harness::{
+    Chain, GENERATION, Point, Tap, dataset, held, key, link_id, order, payload, sha256, transfer, until,
+};
 use rhumb_model::Bandwidth;
 use rhumb_wire::{RouteEndState, RoutePurpose};
 use std::{
@@ -39,6 +41,13 @@ async fn a_dataset_arrives_whole_in_the_time_its_rate_gives() {
     assert_eq!(input.sha256.as_deref(), Some(sha256(&corpus).as_str()));
     assert!(fs::read(&input.path).unwrap() == corpus);
     assert_eq!(chain.source().overlay.sent_again_bytes(&key(1)), 0);
+    // what a point has sent over its link stays counted when the route is gone; the sink has sent nothing on
+    let passed = |point: &Point| point.overlay.passed(&[]).into_iter().collect::<Vec<_>>();
+    assert_eq!(passed(chain.source()), [(link_id(1), 4_500_000)]);
+    assert_eq!(passed(chain.sink()), []);
+    chain.apply(&[]);
+    until("the end of the route", || chain.source().overlay.status().len(), |left| *left == 0).await;
+    assert_eq!(passed(chain.source()), [(link_id(1), 4_500_000)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

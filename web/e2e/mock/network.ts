@@ -76,14 +76,30 @@ const SKETCHES: Sketch[] = [
 function devicesOf(sketch: Sketch, node: number) {
   return Array.from({ length: sketch.devices }, (_, index) => {
     const held = sketch.name === "shanghai-1" && node < 2 ? HOLDER : sketch.name === "wuhan-edge" && index === 0 ? SERVICE : null;
+    const sliced = sketch.name === "shanghai-1" && node === 2 && index > 5;
     return {
       index,
       model: sketch.model,
       memory_bytes: 80 * GIB,
       island: sketch.islands === null ? null : Math.floor(index / sketch.islands),
       health: sketch.name === "beijing-1" && node === 1 && index === 5 ? "failed" : "ok",
-      order: held,
-      share: held ? 1000 : 0,
+      order: sliced ? HOLDER : held,
+      share: sliced ? 500 : sketch.name === "wuhan-edge" && held ? 250 : held ? 1000 : 0,
+      isolation: sketch.name === "wuhan-edge" && held ? "advisory" : null,
+      numa: sketch.devices > 4 ? Math.floor(index / 4) : null,
+      pcie: sketch.devices > 4 ? Math.floor(index / 2) : null,
+      mig: sketch.model === "H100" ? (sliced ? "on" : "off") : null,
+      slices: sliced
+        ? [
+            { number: 0, profile: "3g.40gb", memory_bytes: 40 * GIB, uuid: "MIG-5a1c", order: HOLDER, isolation: "enforced" },
+            { number: 1, profile: "1g.10gb", memory_bytes: 10 * GIB, uuid: "MIG-77b0", order: null, isolation: "enforced" },
+          ]
+        : [],
+      can_be_cut: sliced ? { "1g.10gb": 2, "2g.20gb": 1 } : {},
+      utilisation_pct: held ? 60 + ((index * 7) % 40) : 0,
+      temperature_mc: 31_000 + index * 2_000,
+      power_mw: held ? 540_000 : 71_000,
+      notes: sketch.name === "beijing-1" && node === 1 && index === 5 ? ["health: error Xid 79 was reported"] : [],
     };
   });
 }
@@ -94,6 +110,9 @@ function siteOf(sketch: Sketch) {
     const held = devices.filter((device) => device.order).length;
     return {
       name: `${sketch.name}-n${index}`,
+      rack: `r${Math.floor(index / 2)}`,
+      nvl_domain: null,
+      ports: [{ name: "eth0", rate_kbps: 100_000_000, numa: 0 }],
       cpu_milli_total: 96_000,
       cpu_milli_free: 96_000 - held * 8_000,
       memory_bytes_total: 1024 * GIB,

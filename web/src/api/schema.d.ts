@@ -832,14 +832,31 @@ export interface components {
                 hops: components["schemas"]["HopView"][];
                 /** Format: int32 */
                 leg: number;
+                measured?: components["schemas"]["MeasuredView"] | null;
+                /**
+                 * Format: int64
+                 * @description How often it took another path within the last hour.
+                 */
+                moves: number;
                 order: string;
                 order_name: string;
+                /** @description The other paths there are: standing by, being built, being left. */
+                others: components["schemas"]["PathStateView"][];
+                /** @description Links of the path that carries, or is to. */
                 path: string[];
+                /**
+                 * Format: int64
+                 * @description One-way delay promised of the path, without a region's access.
+                 */
+                promised_us?: number | null;
+                protected: boolean;
                 provider: string;
                 /** Format: int64 */
                 rate_kbps: number;
                 state: string;
                 to: string;
+                /** @description Why it is out of its promise, where it is. */
+                trouble?: string | null;
             }[];
             /** @description Give it as `cursor` for the next page. */
             next?: string | null;
@@ -870,6 +887,13 @@ export interface components {
                 tier: string;
                 /** Format: int32 */
                 unmanaged: number;
+                /** Format: int32 */
+                utilisation_known: number;
+                /**
+                 * Format: int32
+                 * @description Mean use of the devices of which it is known, and of how many that is; null: of none.
+                 */
+                utilisation_pct?: number | null;
             }[];
             /** @description Give it as `cursor` for the next page. */
             next?: string | null;
@@ -925,6 +949,29 @@ export interface components {
             /** Format: int32 */
             replica: number;
             text: string;
+        };
+        /** @description Figures of one path, by bytes over that path alone; and by the probes of its links. */
+        MeasuredView: {
+            /**
+             * Format: int64
+             * @description What a few bytes at the route's rate came out at.
+             */
+            arrived_kbps?: number | null;
+            /**
+             * Format: int64
+             * @description Half of the shortest round trip before it carried, or while it stands by.
+             */
+            latency_us?: number | null;
+            /**
+             * Format: int64
+             * @description Half the median round trips of its links, now.
+             */
+            links_latency_us?: number | null;
+            /**
+             * Format: int64
+             * @description What they were sent at.
+             */
+            sent_kbps?: number | null;
         };
         ModelCount: {
             /** Format: int32 */
@@ -991,6 +1038,13 @@ export interface components {
             rtt_us?: components["schemas"]["RttView"] | null;
             stale: boolean;
             to: string;
+        };
+        PathStateView: {
+            active: boolean;
+            measured?: components["schemas"]["MeasuredView"] | null;
+            path: string[];
+            /** @description `backup`, `next`, `leaving` or `closing`. */
+            role: string;
         };
         PathView: {
             backup?: components["schemas"]["BackupView"] | null;
@@ -1082,14 +1136,31 @@ export interface components {
             hops: components["schemas"]["HopView"][];
             /** Format: int32 */
             leg: number;
+            measured?: components["schemas"]["MeasuredView"] | null;
+            /**
+             * Format: int64
+             * @description How often it took another path within the last hour.
+             */
+            moves: number;
             order: string;
             order_name: string;
+            /** @description The other paths there are: standing by, being built, being left. */
+            others: components["schemas"]["PathStateView"][];
+            /** @description Links of the path that carries, or is to. */
             path: string[];
+            /**
+             * Format: int64
+             * @description One-way delay promised of the path, without a region's access.
+             */
+            promised_us?: number | null;
+            protected: boolean;
             provider: string;
             /** Format: int64 */
             rate_kbps: number;
             state: string;
             to: string;
+            /** @description Why it is out of its promise, where it is. */
+            trouble?: string | null;
         };
         RttView: {
             /** Format: int64 */

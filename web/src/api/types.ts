@@ -18,15 +18,43 @@ export interface Device {
   memory_bytes: number;
   /** NVLink island within the node; absent where the device has no NVLink. */
   island?: number | null;
+  numa?: number | null;
+  /** PCIe switch within the node. */
+  pcie?: number | null;
   health?: string | null;
   /** The order that holds the device; `held` where it is another tenant's, `quote ID` where a quote holds it. */
   order?: string | null;
   /** Thousandths held; 1000 or absent with an order means the whole device. */
   share?: number;
+  /** `on`: given away in slices; `off`: could be cut. */
+  mig?: string | null;
+  slices?: Slice[];
+  /** What can still be cut, by profile. */
+  can_be_cut?: Record<string, number>;
+  utilisation_pct?: number | null;
+  temperature_mc?: number | null;
+  power_mw?: number | null;
+  /** What is not known of it, or not well, and why. */
+  notes?: string[];
+}
+
+export interface Slice {
+  number: number;
+  profile: string;
+  memory_bytes: number;
+  order?: string | null;
+}
+
+export interface Port {
+  name: string;
+  rate_kbps?: number | null;
 }
 
 export interface SiteNode {
   name: string;
+  rack?: string | null;
+  nvl_domain?: string | null;
+  ports?: Port[];
   cpu_milli_total: number;
   cpu_milli_free: number;
   memory_bytes_total: number;
@@ -78,13 +106,28 @@ export interface Link {
   estimate_us?: number | null;
   /** Why the figure is not believed as it is: `faster_than_light` or `ends_disagree`. */
   disputed?: string | null;
-  bandwidth?: { rate_kbps: number; method: string; confidence: string; age_ms: number; limited_by?: string | null } | null;
+  /** The figures that decisions rest on. */
+  held_rtt_us?: { min: number; p95: number } | null;
+  /** The last time that the path was another. */
+  path_changed?: { at: string; min_from_us?: number | null; min_to_us?: number | null } | null;
+  /** What is known of its rate, the most trusted first. */
+  bandwidths?: LinkBandwidth[];
   provider?: string | null;
   per_gb_micros?: number;
   per_mbps_hour_micros?: number;
   currency?: string;
   jurisdictions?: string[];
   encrypted?: boolean;
+}
+
+export interface LinkBandwidth {
+  /** What the link carries; by counters, what it has left. */
+  rate_kbps: number;
+  available_kbps?: number | null;
+  method: string;
+  confidence: string;
+  age_ms: number;
+  limited_by?: string | null;
 }
 
 /** What probes said of a link over one window. */
@@ -96,6 +139,7 @@ export interface LinkWindow {
   received: number;
   rtt_us?: { min: number; p50: number; p95: number; p99: number } | null;
   loss_ppm?: number | null;
+  loss_back_ppm?: number | null;
 }
 
 export interface Reason {
@@ -242,9 +286,28 @@ export interface Route {
   provider?: string | null;
   encrypted?: boolean;
   rate_kbps?: number;
+  protected?: boolean;
+  /** One-way delay promised of the path. */
+  promised_us?: number | null;
   state: string;
+  /** Why it is out of its promise. */
+  trouble?: string | null;
+  /** Moves within the last hour. */
+  moves?: number;
+  measured?: RouteFigures | null;
+  /** Paths beside the one that carries. */
+  others?: { role: "backup" | "next" | "leaving" | "closing"; path: string[]; active: boolean; measured?: RouteFigures | null }[];
   /** Bytes seen at each point, in path order. */
   hops?: { point: string; bytes: number }[];
+}
+
+export interface RouteFigures {
+  /** Over the path itself, before it carried or while it stands by. */
+  latency_us?: number | null;
+  /** By the probes of its links, now. */
+  links_latency_us?: number | null;
+  arrived_kbps?: number | null;
+  sent_kbps?: number | null;
 }
 
 export interface Region {

@@ -1,4 +1,4 @@
-import { lazy, type ReactNode, Suspense } from "react";
+import { Fragment, lazy, type ReactNode, Suspense } from "react";
 
 import { useLink, useLinks } from "../api/queries";
 import type { Link, Received } from "../api/types";
@@ -71,11 +71,39 @@ function Contract({ link }: { link: Link }): ReactNode {
         <br />
         {typeof link.per_mbps_hour_micros === "number" && t("links.tariff.mbps", { money: format.money(link.per_mbps_hour_micros, currency) })}
       </dd>
-      {link.bandwidth && (
+      {link.bandwidths && link.bandwidths.length > 0 && (
         <>
           <dt>{t("links.measured")}</dt>
           <dd>
-            {format.rate(link.bandwidth.rate_kbps)} ({t("links.confidence", { level: word("confidence", link.bandwidth.confidence) })})
+            {link.bandwidths.map((known) => (
+              <Fragment key={known.method}>
+                {word("bandwidth", known.method)}: {format.rate(known.rate_kbps)}
+                {known.method === "trains" && typeof known.available_kbps === "number" && ` (${t("links.free", { rate: format.rate(known.available_kbps) })})`}
+                {", "}
+                {t("links.confidence", { level: word("confidence", known.confidence) })}
+                {known.method !== "reserved" && `, ${t("links.old", { age: format.duration(known.age_ms) })}`}
+                <br />
+              </Fragment>
+            ))}
+          </dd>
+        </>
+      )}
+      {link.held_rtt_us && (
+        <>
+          <dt>{t("links.held")}</dt>
+          <dd>
+            {format.latency(link.held_rtt_us.min)} / {format.latency(link.held_rtt_us.p95)}
+          </dd>
+        </>
+      )}
+      {link.path_changed && (
+        <>
+          <dt>{t("links.path")}</dt>
+          <dd>
+            {format.time(link.path_changed.at)}
+            {typeof link.path_changed.min_from_us === "number" &&
+              typeof link.path_changed.min_to_us === "number" &&
+              `: ${format.latency(link.path_changed.min_from_us)} → ${format.latency(link.path_changed.min_to_us)}`}
           </dd>
         </>
       )}

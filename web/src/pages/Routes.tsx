@@ -33,6 +33,9 @@ export default function Routes(): ReactNode {
                       {t("col.rate")}
                     </th>
                     <th scope="col" className="num">
+                      {t("col.latency")}
+                    </th>
+                    <th scope="col" className="num">
                       {t("col.bytes")}
                     </th>
                     <th scope="col">{t("col.provider")}</th>
@@ -46,6 +49,7 @@ export default function Routes(): ReactNode {
                       </th>
                       <td>
                         <StateTag kind="route" value={route.state} />
+                        {route.trouble && <p className="hint">{route.trouble}</p>}
                       </td>
                       <td>
                         <a href={href(["orders", route.order])}>{route.order_name ?? route.order}</a>
@@ -57,8 +61,16 @@ export default function Routes(): ReactNode {
                             <a href={href(["links", id])}>{id}</a>
                           </span>
                         ))}
+                        {(route.others ?? []).map((other) => (
+                          <div key={`${other.role} ${other.path.join(" ")}`} className="hint">
+                            {t(`path.${other.role}`)}: {other.path.join(" › ")}
+                          </div>
+                        ))}
                       </td>
                       <td className="num">{route.rate_kbps ? format.rate(route.rate_kbps) : "–"}</td>
+                      <td className="num">
+                        <Delay route={route} />
+                      </td>
                       <td className="num"><Moved hops={route.hops ?? []} /></td>
                       <td>
                         {route.provider ?? "–"}
@@ -73,6 +85,20 @@ export default function Routes(): ReactNode {
         }
       </Answer>
     </div>
+  );
+}
+
+/** Measured by the links now, or over the path before it carried; and what was promised. */
+function Delay({ route }: { route: Route }): ReactNode {
+  const { format } = useI18n();
+  const measured = route.measured?.links_latency_us ?? route.measured?.latency_us;
+  const promised = route.promised_us;
+  if (measured == null && promised == null) return "–";
+  return (
+    <span>
+      {measured == null ? "–" : format.latency(measured)}
+      {promised != null && ` / ${format.latency(promised)}`}
+    </span>
   );
 }
 

@@ -76,6 +76,9 @@ function Known({ site }: { site: Received<Site> }): ReactNode {
                 <span className="device is-held" /> {t("sites.held")}
               </li>
               <li>
+                <span className="device is-sliced" /> {t("sites.inslices")}
+              </li>
+              <li>
                 <span className="device is-sick" /> {t("sites.sick")}
               </li>
             </ul>

@@ -74,7 +74,10 @@ function Bands({ windows }: { windows: LinkWindow[] }): ReactNode {
           at={at}
           reach={PERCENT_PPM}
           unit={(value) => format.loss(value)}
-          lines={[{ name: t("links.series.loss"), colour: "--chart-high", width: 2, values: windows.map((window) => window.loss_ppm ?? null) }]}
+          lines={[
+            { name: t("links.series.loss"), colour: "--chart-high", width: 2, values: windows.map((window) => window.loss_ppm ?? null) },
+            { name: t("links.series.loss.back"), colour: "--chart-main", values: windows.map((window) => window.loss_back_ppm ?? null) },
+          ]}
         />
       </Suspense>
     </>

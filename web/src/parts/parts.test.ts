@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Order, OrderEvent, Verdict } from "../api/types";
 import { readDocument } from "./document";
 import { hueOf, islands, isSick, orderOf } from "./islands";
+import { cuts, DEVICE, layout } from "./topology";
 import { billed, costTerms, placedAt, sortVerdicts, steps } from "./plan";
 
 const at = (seconds: number): string => new Date(Date.UTC(2026, 0, 1) + seconds * 1000).toISOString();
@@ -66,6 +67,29 @@ test("devices are drawn by NVLink island, loose ones last", () => {
     [1, [2, 3]],
     [null, [4]],
   ]);
+});
+
+test("devices stand below their switch and NUMA node, islands under them without lying over each other", () => {
+  const device = (index: number, numa: number | null, pcie: number | null, island: number | null) => ({ index, model: "A100", memory_bytes: 1, numa, pcie, island });
+  const plan = layout([device(0, 1, 2, 0), device(1, 0, 0, 0), device(2, 0, 1, 1), device(3, 0, 0, 1), device(4, null, null, null)]);
+  expect(plan.seats.map((seat) => seat.device.index)).toEqual([1, 3, 2, 0, 4]);
+  expect(plan.seats.every((seat, at) => at === 0 || seat.x >= (plan.seats[at - 1]?.x ?? 0) + DEVICE.width)).toBe(true);
+  expect(plan.numas.map((numa) => [numa.number, numa.stubs.length])).toEqual([[0, 3], [1, 1]]);
+  expect(plan.switches.map((found) => [found.number, found.stubs.length])).toEqual([[0, 2], [1, 1], [2, 1]]);
+  const [first, second] = plan.bars;
+  expect(plan.bars.map((bar) => bar.stubs.length)).toEqual([2, 2]);
+  expect(first && second && (first.y !== second.y || first.to < second.from)).toBe(true);
+  expect(plan.bars.every((bar) => bar.y < plan.height && bar.to <= plan.width)).toBe(true);
+  expect(layout([]).seats).toEqual([]);
+});
+
+test("slices take their memory's part of a device, and what is not cut is left", () => {
+  const slice = (number: number, memory_bytes: number) => ({ number, profile: "x", memory_bytes });
+  const parts = cuts({ index: 0, model: "x", memory_bytes: 80, slices: [slice(0, 40), slice(1, 20)] });
+  expect(parts.map((part) => [part.slice?.number ?? null, part.width / DEVICE.width])).toEqual([[0, 0.5], [1, 0.25], [null, 0.25]]);
+  // a driver that rounds up does not draw beyond the device
+  const full = cuts({ index: 0, model: "x", memory_bytes: 79, slices: [slice(0, 40), slice(1, 40)] });
+  expect(full.reduce((sum, part) => sum + part.width, 0)).toBeCloseTo(DEVICE.width);
 });
 
 test("only devices of one's own orders lead to an order", () => {

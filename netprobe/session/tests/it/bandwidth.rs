@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use rhumb_probe_session::{
-    Arrival, BandwidthBudget, BandwidthEstimate, BandwidthMethod, BandwidthRun, Confidence, CounterReading, Ended,
-    Found, Next, RunConfig, USUAL_SHARE_PPM, USUAL_SPAN_US, most_trusted, residual, train_rate,
+    Arrival, BandwidthBudget, BandwidthRun, Confidence, CounterReading, Ended, Found, Next, RunConfig, USUAL_SHARE_PPM,
+    USUAL_SPAN_US, residual, train_rate,
 };
 
 const PACKET: u64 = 1_428;
@@ -208,7 +208,7 @@ fn a_smaller_link_and_a_clock_set_back_refill_nothing() {
 }
 
 #[test]
-fn the_contract_comes_before_counters_and_counters_before_trains() {
+fn counters_leave_the_committed_rate_less_the_95th_percentile() {
     let reading = |i: u64, bytes| CounterReading { at_us: i * 10_000_000, bytes };
     // 20 readings of 12.5 MB in 10 s are 10 Mbit/s, one of them ten times that
     let mut bytes = 0;
@@ -218,16 +218,9 @@ fn the_contract_comes_before_counters_and_counters_before_trains() {
         readings.push(reading(i, bytes));
     }
     let counters = residual(100_000, &readings).unwrap();
-    assert_eq!((counters.rate_kbps, counters.method), (90_000, BandwidthMethod::Counters));
+    assert_eq!((counters.rate_kbps, counters.used_p95_kbps), (90_000, 10_000));
     assert_eq!(residual(100_000, &readings[..4]), None);
     // made anew: what was before says nothing of after
     readings.push(reading(21, 0));
     assert_eq!(residual(100_000, &readings), None);
-    let trains = BandwidthEstimate::trains(&Path::plain(100_000).run(1 << 30)).unwrap();
-    let tcp = BandwidthEstimate { method: BandwidthMethod::Tcp, ..trains };
-    let reserved = BandwidthEstimate::reserved(50_000);
-    assert_eq!(most_trusted([tcp, trains, counters, reserved]), Some(reserved));
-    assert_eq!(most_trusted([tcp, trains, counters]), Some(counters));
-    assert_eq!(most_trusted([tcp, trains]), Some(trains));
-    assert_eq!(most_trusted([]), None);
 }

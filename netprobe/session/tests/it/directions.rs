@@ -169,7 +169,7 @@ proptest! {
     }
 }
 
-/// Of six probes three and four come late (esnet/iperf#914).
+/// Case H-O16: of six probes three and four come late (esnet/iperf#914).
 #[test]
 fn gaps_are_no_loss_and_late_ones_are_taken_back() {
     let late = |late_ms| Fate { late_ms, ..Fate::default() };
@@ -180,6 +180,12 @@ fn gaps_are_no_loss_and_late_ones_are_taken_back() {
     let twice = Fate { copies: 1, ..late(60) };
     let (figures, ..) = Run::new(vec![calm; 6], vec![calm, calm, twice, late(60), calm, calm]).go();
     assert_eq!((figures.lost(), figures.reordered, figures.duplicates), (0, 2, 1));
+    // three more answers than probes are no negative loss
+    let doubled = Fate { copies: 1, ..calm };
+    let mut back = vec![doubled; 3];
+    back.resize(20, calm);
+    let (figures, ..) = Run::new(vec![calm; 20], back).go();
+    assert_eq!((figures.received, figures.lost(), figures.duplicates), (figures.sent, 0, 3));
 }
 
 /// Each direction is an edge of its own: what one of them does says nothing of the other.

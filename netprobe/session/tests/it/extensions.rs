@@ -71,7 +71,7 @@ fn a_class_that_steers_the_network_is_not_given_for_the_asking() {
 #[test]
 fn a_synchronised_reflector_says_so() {
     let error = ErrorEstimate::synchronised_within(1_000_000);
-    let mut reflector = Reflector::new(ReflectorConfig { error, ..ReflectorConfig::default() });
+    let mut reflector = Reflector::new(ReflectorConfig { error: Some(error), ..ReflectorConfig::default() });
     let packet = sender(&Mode::Open, ALL).send(near(0));
     assert_eq!(answer(&mut reflector, &packet, 0).unwrap().octets[48..52], [1, 2, 1, 2]);
 }

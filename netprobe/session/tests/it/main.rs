@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
+mod available;
 mod bandwidth;
 mod corpus;
 mod directions;

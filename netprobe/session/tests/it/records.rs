@@ -67,6 +67,29 @@ fn windows_are_recorded_once_and_add_up_to_the_whole() {
     assert_eq!(whole.round_trips.len(), 882);
     let stored: Record = serde_json::from_str(&serde_json::to_string(&whole).unwrap()).unwrap();
     assert_eq!(stored, whole);
+    assert!(whole.can_be());
+    for spoil in [
+        (|r| r.received = r.sent + 1) as fn(&mut Record),
+        |r| r.sent = u64::MAX,
+        |r| r.backward.lost = 100,
+        |r| r.duplicates = u64::MAX,
+        |r| r.forward.reordered = u64::MAX,
+        |r| r.successive_ns = u64::MAX,
+        |r| r.length_ns = u64::MAX,
+        |r| (r.sent, r.received) = (900, 3),
+    ] {
+        let mut spoilt = whole.clone();
+        spoil(&mut spoilt);
+        assert!(!spoilt.can_be(), "{spoilt:?}");
+    }
+}
+
+/// What a report carries for each link every minute.
+#[test]
+fn a_window_is_written_in_few_octets() {
+    let records = link().probe(0, 70, |number| (number % 50 != 7).then_some(40 * MS + number % 13 * 90_000));
+    let written = serde_json::to_string(&records[0]).unwrap();
+    assert!(written.len() < 1_000, "{} octets: {written}", written.len());
 }
 
 /// A probe in flight when its window ends is neither lost nor missing: the record waits for it.
@@ -92,7 +115,7 @@ fn windows_without_probes_are_stale_not_lost() {
         seen.push((record.sent, record.forward.lost + record.backward.lost, trend.is_stale()));
     }
     assert_eq!(seen, [(300, 0, false), (0, 0, false), (0, 0, false), (0, 0, true)]);
-    assert!(close(trend.min_ns().unwrap(), 40 * MS), "the last that was known, neither zero nor endless");
+    assert!(close(trend.floor_ns().unwrap(), 40 * MS), "the last that was known, neither zero nor endless");
 }
 
 #[test]
@@ -102,14 +125,14 @@ fn another_path_shows_in_the_trend_after_three_windows() {
     let mut trend = Trend::default();
     let changes: Vec<_> = records.iter().map(|record| trend.observe(WindowView::from(record)).path_changed).collect();
     assert_eq!(changes, [false, false, false, false, false, true, false, false]);
-    assert!(close(trend.min_ns().unwrap(), 12 * MS));
+    assert!(close(trend.floor_ns().unwrap(), 12 * MS));
 }
 
 #[test]
 fn two_synchronised_ends_record_one_way_delays() {
     let error = ErrorEstimate::synchronised_within(100_000);
     let config = SenderConfig { error, extensions: Extensions::default(), ..SenderConfig::default() };
-    let mut link = Link::new(config, ReflectorConfig { error, ..ReflectorConfig::default() });
+    let mut link = Link::new(config, ReflectorConfig { error: Some(error), ..ReflectorConfig::default() });
     let records = link.probe(0, 70, |_| Some(600 * MS));
     // the far clock runs 267 ms ahead: the delays are what the clocks say, for they claim to be right
     let forward = &records[0].forward.delay;

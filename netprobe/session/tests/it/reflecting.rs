@@ -119,9 +119,6 @@ fn only_known_sources_are_answered() {
     assert!(from("192.0.2.1") && from("2001:db8::5") && from("::ffff:192.0.2.9"));
     assert!(!from("198.51.100.1") && !from("2001:db9::5") && !from("::ffff:198.51.100.1"));
     assert_eq!((reflector.counts().answered, reflector.counts().unknown), (3, 3));
-    reflector.serve(Vec::new());
-    let anybody = SocketAddr::from(([198, 51, 100, 1], 9));
-    assert!(reflector.reflect(anybody, &probe(7), far(MS), || far(MS).wall).is_ok());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod agent;
+pub mod enrolment;
 pub mod events;
 pub mod federation;
 pub mod ops;

@@ -1,6 +1,11 @@
 //! Health, metrics, and the four figures of the field.
 
-use crate::{auth::Principal, problem::Problem, router::App, views::UsageTotals};
+use crate::{
+    auth::Principal,
+    problem::Problem,
+    router::App,
+    views::{UsageTotals, telemetry::device_metrics},
+};
 use axum::{
     Json,
     extract::State,
@@ -37,7 +42,8 @@ pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
 pub async fn metrics(State(app): State<App>, principal: Principal) -> Result<Response, Problem> {
     principal.admin()?;
     let handle = app.metrics.ok_or_else(|| Problem::not_found("metrics are switched off"))?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], handle.render()).into_response())
+    let text = handle.render() + &device_metrics(&app.desk);
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
 }
 
 /// Utilisation, queueing, completion, cost per accelerator-hour.

@@ -1,11 +1,13 @@
 //! What the routes answer: domain values rendered with units in the names.
 
+pub mod device;
 mod link;
 mod order;
 mod pair;
 mod quote;
 mod route;
 pub mod site;
+pub mod telemetry;
 mod usage;
 
 pub use link::{LinkView, WindowView, links};

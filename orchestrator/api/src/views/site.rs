@@ -1,5 +1,6 @@
 //! Sites with their nodes and devices.
 
+use super::device::{self, NodeView};
 use rhumb_control::{
     Desk,
     hub::{LastReport, State},
@@ -28,6 +29,9 @@ pub struct SiteView {
     pub observed_age_ms: Option<u64>,
     pub stale: bool,
     pub accelerators: Vec<ModelCount>,
+    /// Mean use of the devices of which it is known, and of how many that is; null: of none.
+    pub utilisation_pct: Option<u8>,
+    pub utilisation_known: u32,
     pub nodes: Vec<NodeView>,
     pub prices: PriceView,
     pub unmanaged: u32,
@@ -40,29 +44,6 @@ pub struct ModelCount {
     pub model: String,
     pub total: u32,
     pub free: u32,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct NodeView {
-    pub name: String,
-    pub cpu_milli_total: u64,
-    pub cpu_milli_free: u64,
-    pub memory_bytes_total: u64,
-    pub memory_bytes_free: u64,
-    pub devices: Vec<DeviceView>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub struct DeviceView {
-    pub index: u32,
-    pub model: String,
-    pub memory_bytes: u64,
-    pub island: Option<u16>,
-    pub health: String,
-    /// The order or quote that holds it.
-    pub order: Option<String>,
-    /// Thousandths held.
-    pub share: u16,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -137,14 +118,18 @@ pub fn site(
     let last = state.points.get(name).and_then(|p| p.last.as_ref());
     let draining = points.iter().any(|p| &p.name == name && p.draining);
     let site_state = LastReport::state(last, desk.config().times.lost_after, draining);
-    let nodes: Vec<_> = nodes.iter().filter(|n| &n.site == name).map(|n| node(n, held, shown)).collect();
+    let heard = last.map(|l| &l.devices);
+    let nodes: Vec<_> = nodes.iter().filter(|n| &n.site == name).map(|n| device::node(n, held, shown, heard)).collect();
     let mut models: BTreeMap<String, ModelCount> = BTreeMap::new();
     for d in nodes.iter().flat_map(|n| &n.devices) {
         let count =
             models.entry(d.model.clone()).or_insert_with(|| ModelCount { model: d.model.clone(), total: 0, free: 0 });
         count.total += 1;
-        count.free += u32::from(d.share == 0 && d.health == "ok");
+        // one in slices is given to nobody as a whole
+        count.free += u32::from(d.share == 0 && d.health == "ok" && d.mig != Some("on"));
     }
+    let used: Vec<u32> =
+        nodes.iter().flat_map(|n| &n.devices).filter_map(|d| d.utilisation_pct.map(u32::from)).collect();
     let (lat_micro, lon_micro) = micro(entry.place.as_ref());
     let base = desk.base();
     let factor = entry.prices.factor_at(desk.now());
@@ -160,6 +145,8 @@ pub fn site(
         observed_age_ms: last.map(|l| l.heard.elapsed().as_millis() as u64),
         stale: matches!(site_state, SiteState::Lost | SiteState::NeverSeen),
         accelerators: models.into_values().collect(),
+        utilisation_pct: used.iter().sum::<u32>().checked_div(used.len() as u32).map(|pct| pct as u8),
+        utilisation_known: used.len() as u32,
         nodes,
         prices: PriceView {
             currency: base.currency().to_string(),
@@ -171,36 +158,6 @@ pub fn site(
         unmanaged: last.map_or(0, |l| l.report.unmanaged),
         prober_fault: prober_fault(&state, name),
     })
-}
-
-fn node(record: &NodeRecord, held: &Holdings, shown: Shown<'_>) -> NodeView {
-    let node = &record.node;
-    let mine = || held.replicas.iter().filter(|h| h.site == record.site && h.node == node.name);
-    let cpu: u64 = mine().map(|h| h.cpu_milli).sum();
-    let memory: u64 = mine().map(|h| h.memory_bytes).sum();
-    NodeView {
-        name: node.name.to_string(),
-        cpu_milli_total: node.cpu.milli(),
-        cpu_milli_free: node.cpu.milli().saturating_sub(cpu),
-        memory_bytes_total: node.memory.bytes(),
-        memory_bytes_free: node.memory.bytes().saturating_sub(memory),
-        devices: node
-            .devices
-            .iter()
-            .map(|d| {
-                let holder = mine().find(|h| h.devices.contains(&d.index));
-                DeviceView {
-                    index: d.index,
-                    model: d.model.to_string(),
-                    memory_bytes: d.memory.bytes(),
-                    island: d.island,
-                    health: d.health.to_string(),
-                    order: holder.map(|h| shown(&h.holder)),
-                    share: mine().filter(|h| h.devices.contains(&d.index)).map(|h| h.share).sum(),
-                }
-            })
-            .collect(),
-    }
 }
 
 pub fn transit(desk: &Desk<AnyStore>) -> Vec<TransitView> {

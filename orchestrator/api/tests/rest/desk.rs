@@ -23,6 +23,7 @@ pub struct Rig {
     pub desk: Desk<AnyStore>,
     pub router: Router,
     setup: fn(&mut Limits, &mut Times),
+    configure: fn(&mut ServerConfig),
     folder: tempfile::TempDir,
 }
 
@@ -42,19 +43,28 @@ impl Rig {
 
     /// With other limits and times than usual.
     pub async fn start_with(setup: fn(&mut Limits, &mut Times)) -> Self {
-        Self::open(tempfile::tempdir().unwrap(), setup).await
+        Self::open(tempfile::tempdir().unwrap(), setup, |_| {}).await
+    }
+
+    /// With another configuration than usual.
+    pub async fn start_with_config(configure: fn(&mut ServerConfig)) -> Self {
+        Self::open(tempfile::tempdir().unwrap(), |_, _| {}, configure).await
     }
 
     /// The same data folder under a new process, as far as the data can tell.
     pub async fn restart(self) -> Self {
         self.desk.stop().await;
-        let Self { desk, router, setup, folder } = self;
+        let Self { desk, router, setup, configure, folder } = self;
         desk.store().close().await;
         drop((desk, router));
-        Self::open(folder, setup).await
+        Self::open(folder, setup, configure).await
     }
 
-    async fn open(folder: tempfile::TempDir, setup: fn(&mut Limits, &mut Times)) -> Self {
+    async fn open(
+        folder: tempfile::TempDir,
+        setup: fn(&mut Limits, &mut Times),
+        configure: fn(&mut ServerConfig),
+    ) -> Self {
         let path = |name: &str| folder.path().join(name);
         let url = format!("sqlite:{}", path("rhumb.db").display());
         let store = AnyStore::open(&url, PostgresLimits::default()).await.unwrap();
@@ -75,12 +85,13 @@ impl Rig {
         config.limits.request_burst = 10_000;
         config.limits.requests_per_second = 10_000;
         setup(&mut config.limits, &mut config.times);
+        configure(&mut config);
         let base = Base::new(FederationFile::read(FEDERATION).unwrap()).unwrap();
         let secret = Secret::load(&config.secret_file).unwrap();
         let listen = config.listen;
         let desk = Desk::start(store, base, config, secret).await.unwrap();
         let router = router(App::new(desk.clone(), None), Hosts::new(listen, &[]));
-        Self { desk, router, setup, folder }
+        Self { desk, router, setup, configure, folder }
     }
 
     pub async fn send(&self, request: Request<Body>) -> (StatusCode, Value) {

@@ -1,8 +1,10 @@
 //! `rhumb site`, `link`, `path` and `route`.
 
 use super::{
+    enrol::{self, JoinArgs},
     explain,
     token::{self, TokenArgs},
+    topology,
 };
 use crate::{
     client::{Client, Repeat, Send},
@@ -30,8 +32,21 @@ pub enum SiteCommand {
     #[command(after_help = "Example:\n  rhumb site undrain shanghai-core")]
     Undrain { site: String },
     /// Make a token for the agent of a site or relay point
-    #[command(after_help = "Example:\n  rhumb site token shanghai-core > token && chmod 600 token")]
-    Token(TokenArgs),
+    #[command(
+        after_help = "Examples:\n  rhumb site token shanghai-core > token && chmod 600 token\n  rhumb site token shanghai-core --join --ceiling 64"
+    )]
+    Token {
+        #[command(flatten)]
+        token: TokenArgs,
+        #[command(flatten)]
+        join: JoinArgs,
+    },
+    /// Certificates that the agent of a site or relay point was given
+    #[command(after_help = "Example:\n  rhumb site certificates shanghai-core")]
+    Certificates { site: String },
+    /// Revoke a certificate: it opens nothing from then on
+    #[command(after_help = "Example:\n  rhumb site revoke 4d5e0f7a9b3c41d28e6f00a1b2c3d4e5")]
+    Revoke { serial: String },
 }
 
 #[derive(Debug, Subcommand)]
@@ -120,7 +135,12 @@ pub async fn site(command: SiteCommand, client: &Client, output: Output) -> Resu
             output.show(&site, |o| site_table(&site, o))?;
         }
         SiteCommand::Drain { site } => drain(client, &site, "drain").await?,
-        SiteCommand::Token(args) => return token::create(token::Kind::Agent, args, client, output).await,
+        SiteCommand::Token { token, join } if join.join => {
+            return enrol::join_token(token.subject(), &join, client, output).await;
+        }
+        SiteCommand::Token { token, .. } => return token::create(token::Kind::Agent, token, client, output).await,
+        SiteCommand::Certificates { site } => enrol::certificates(&site, client, output).await?,
+        SiteCommand::Revoke { serial } => enrol::revoke(&serial, client).await?,
         SiteCommand::Undrain { site } => drain(client, &site, "undrain").await?,
     }
     Ok(Exit::Done)
@@ -187,7 +207,7 @@ fn site_table(site: &Value, output: Output) -> String {
         let milli = |key: &str| int(node, key).unwrap_or(0) / 1_000;
         let gib = |key: &str| int(node, key).unwrap_or(0) >> 30;
         let devices = list(node, "/devices");
-        let marks: String = devices.iter().map(device_mark).collect();
+        let marks: String = devices.iter().map(topology::mark).collect();
         let model = devices.first().map_or_else(|| "-".into(), |d| text(d, "/model"));
         vec![
             text(node, "/name"),
@@ -198,17 +218,12 @@ fn site_table(site: &Value, output: Output) -> String {
         ]
     });
     lines.push(table(&["NODE", "MODEL", "DEVICES", "CORES>", "MEMORY>"], rows));
-    lines.push("devices: . free, # held, % partly held, x not well".into());
-    lines.join("\n")
-}
-
-fn device_mark(device: &Value) -> char {
-    match (text(device, "/health").as_str(), int(device, "/share").unwrap_or(0)) {
-        ("ok", 0) => '.',
-        ("ok", 1_000..) => '#',
-        ("ok", _) => '%',
-        _ => 'x',
+    lines.push(topology::LEGEND.into());
+    let pictures = topology::pictures(list(site, "/nodes"));
+    if !pictures.is_empty() {
+        lines.push(format!("\n{pictures}"));
     }
+    lines.join("\n")
 }
 
 pub async fn link(command: LinkCommand, client: &Client, output: Output) -> Result<Exit, CliError> {
@@ -226,10 +241,45 @@ pub async fn link(command: LinkCommand, client: &Client, output: Output) -> Resu
         }
         LinkCommand::Get { link, .. } => {
             let link = client.get(&["v1", "links", &link], vec![]).await?;
-            output.show(&link, |o| links_table(std::slice::from_ref(&link), o))?;
+            output
+                .show(&link, |o| format!("{}\n{}", links_table(std::slice::from_ref(&link), o), link_details(&link)))?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// What there is more to say of one link.
+fn link_details(link: &Value) -> String {
+    let mut lines = Vec::new();
+    for known in list(link, "/bandwidths") {
+        let measured = int(known, "/rate_kbps").map(rate);
+        let what = if text(known, "/method") == "counters" { "left" } else { "carried" };
+        let free = int(known, "/available_kbps").filter(|_| what == "carried");
+        let free = free.map_or_else(String::new, |kbps| format!(", {} of it free", rate(kbps)));
+        lines.push(format!(
+            "bandwidth by {}: {} {what}{free}, confidence {}, {} old",
+            text(known, "/method"),
+            or_dash(measured),
+            text(known, "/confidence"),
+            or_dash(int(known, "/age_ms").map(age)),
+        ));
+    }
+    if let (Some(min), Some(p95)) = (int(link, "/held_rtt_us/min"), int(link, "/held_rtt_us/p95")) {
+        let last = int(link, "/rtt_us/p95").map(latency);
+        lines.push(format!(
+            "decisions rest on rtt min {}, p95 {} (of the last window: {})",
+            latency(min),
+            latency(p95),
+            or_dash(last)
+        ));
+    }
+    if link.pointer("/path_changed/at").is_some_and(Value::is_string) {
+        let of = |pointer: &str| int(link, pointer).map(latency);
+        let moved = of("/path_changed/min_from_us").zip(of("/path_changed/min_to_us"));
+        let moved = moved.map_or_else(String::new, |(from, to)| format!(": rtt min from {from} to {to}"));
+        lines.push(format!("path changed at {}{moved}", time(link, "/path_changed/at")));
+    }
+    lines.join("\n")
 }
 
 fn windows_table(windows: &[Value]) -> String {
@@ -237,9 +287,11 @@ fn windows_table(windows: &[Value]) -> String {
         let rtt = |of: &str| or_dash(int(w, &format!("/rtt_us/{of}")).map(latency));
         let loss = or_dash(int(w, "/loss_ppm").map(ppm));
         let answered = format!("{}/{}", text(w, "/received"), text(w, "/sent"));
-        vec![time(w, "/at"), rtt("min"), rtt("p50"), rtt("p95"), rtt("p99"), loss, answered]
+        let back = or_dash(int(w, "/loss_back_ppm").map(ppm));
+        let pdv = or_dash(int(w, "/pdv_us").map(latency));
+        vec![time(w, "/at"), rtt("min"), rtt("p50"), rtt("p95"), rtt("p99"), pdv, loss, back, answered]
     });
-    table(&["until", "rtt min", "p50", "p95", "p99", "loss", "answered"], rows)
+    table(&["until", "rtt min", "p50", "p95", "p99", "pdv", "loss", "loss back", "answered"], rows)
 }
 
 fn links_table(links: &[Value], output: Output) -> String {
@@ -310,11 +362,28 @@ fn routes_table(routes: &[Value]) -> String {
             text(r, "/to"),
             text(r, "/state"),
             rate(int(r, "/rate_kbps").unwrap_or(0)),
+            route_delay(r),
             path.join(", "),
+            list(r, "/others").iter().map(other_path).collect::<Vec<_>>().join("; "),
             hops.join(" > "),
         ]
     });
-    table(&["ORDER", "LEG>", "FROM", "TO", "STATE", "RATE>", "PATH", "BYTES BY HOP"], rows)
+    table(&["ORDER", "LEG>", "FROM", "TO", "STATE", "RATE>", "DELAY>", "PATH", "BESIDE", "BYTES BY HOP"], rows)
+}
+
+/// Measured and promised: by the links now, else over the path itself before it carried.
+fn route_delay(route: &Value) -> String {
+    let measured = ["/measured/links_latency_us", "/measured/latency_us"].iter().find_map(|at| int(route, at));
+    let measured = measured.map_or_else(|| "-".to_owned(), latency);
+    match int(route, "/promised_us") {
+        Some(promised) => format!("{measured}/{}", latency(promised)),
+        None => measured,
+    }
+}
+
+fn other_path(path: &Value) -> String {
+    let links: Vec<_> = list(path, "/path").iter().filter_map(Value::as_str).collect();
+    format!("{} {}", text(path, "/role"), links.join(", "))
 }
 
 #[cfg(test)]
@@ -336,16 +405,24 @@ mod tests {
     }
 
     #[test]
+    fn a_link_says_how_its_rate_is_known_and_what_decisions_rest_on() {
+        let link = json!({"rtt_us": {"min": 1, "p50": 2, "p95": 41_000}, "held_rtt_us": {"min": 20_000, "p95": 22_000},
+            "bandwidths": [
+                {"rate_kbps": 40_000, "available_kbps": 40_000, "method": "counters", "confidence": "high", "age_ms": 4_000},
+                {"rate_kbps": 99_000, "available_kbps": 61_000, "method": "trains", "confidence": "medium", "age_ms": 90_000}],
+            "path_changed": {"at": "2026-11-30T12:00:00Z", "min_from_us": 20_000, "min_to_us": 40_000}});
+        let lines: Vec<String> = link_details(&link).lines().map(str::to_owned).collect();
+        assert_eq!(lines[0], "bandwidth by counters: 40Mbps left, confidence high, 4s old");
+        assert_eq!(lines[1], "bandwidth by trains: 99Mbps carried, 61Mbps of it free, confidence medium, 90s old");
+        assert_eq!(lines[2], "decisions rest on rtt min 20.0ms, p95 22.0ms (of the last window: 41.0ms)");
+        assert!(lines[3].ends_with(": rtt min from 20.0ms to 40.0ms"), "{}", lines[3]);
+        assert_eq!(link_details(&json!({"bandwidths": [], "path_changed": null})), "");
+    }
+
+    #[test]
     fn a_link_that_was_never_measured_shows_no_figure() {
         let link = json!({"id": "ab", "from": "a", "to": "b", "configured_latency_us": 1, "latency_us": null, "rtt_us": null,
             "loss_ppm": null, "jitter_us": null, "capacity_kbps": 1, "available_kbps": 1, "age_ms": null, "stale": true});
         assert!(links_table(&[link], Output::plain(Format::Table)).contains("- stale"));
-    }
-
-    #[test]
-    fn devices_show_free_held_shared_and_broken() {
-        let device = |health: &str, share: i64| json!({"health": health, "share": share});
-        let marks = [device("ok", 0), device("ok", 1_000), device("ok", 250), device("failed", 0)];
-        assert_eq!(marks.iter().map(device_mark).collect::<String>(), ".#%x");
     }
 }

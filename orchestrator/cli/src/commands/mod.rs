@@ -1,5 +1,6 @@
 //! Commands that ask a server.
 
+mod enrol;
 pub mod explain;
 pub mod federation;
 pub mod follow;
@@ -8,6 +9,7 @@ pub mod order;
 pub mod quote;
 pub mod reference;
 pub mod token;
+mod topology;
 
 use crate::{
     args::{Command, Global},

@@ -27,6 +27,12 @@ pub struct TokenArgs {
     expires: Option<Timestamp>,
 }
 
+impl TokenArgs {
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+}
+
 /// What a token opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

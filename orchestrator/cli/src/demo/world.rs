@@ -73,6 +73,9 @@ impl World {
         };
         let admin = TokenEntry { file: layout.admin_token(), kind: TokenKindEntry::Admin, subject: TENANT.to_owned() };
         Ok(ServerConfig {
+            identity: rhumb_control::config::IdentityConfig::default(),
+            routes: Default::default(),
+            tls: None,
             listen,
             hosts: hosts.collect(),
             database: format!("sqlite:{}", layout.server().join("rhumb.db").display()),
@@ -103,6 +106,9 @@ impl World {
             listen: Listen::default(),
             devices: site.map(|s| Devices::File { kinds: self.file.devices.clone(), nodes: s.nodes.clone() }),
             datasets: site.map(here).unwrap_or_default(),
+            runtime: rhumb_agent::runtimes::RuntimeSettings::default(),
+            interfaces: BTreeMap::new(),
+            routes: rhumb_agent::config::Routes::default(),
             // after a restart of the orchestrator, a second is long here
             sync: SyncConfig { backoff_max: Span::from_micros(1_000_000), ..SyncConfig::default() },
             limits: AgentLimits::default(),

@@ -32,7 +32,7 @@ pub struct ReflectArgs {
     /// Keep no count per session: answers carry the sender's own sequence
     #[arg(long)]
     stateless: bool,
-    /// This machine's clock follows UTC and is off by no more than this
+    /// This machine's clock follows UTC and is off by no more than this; otherwise the kernel is asked
     #[arg(long, value_name = "TIME")]
     clock_error: Option<Span>,
 }

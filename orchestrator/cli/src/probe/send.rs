@@ -39,7 +39,7 @@ pub struct SendArgs {
     /// The reflector keeps no count: losses cannot be told apart
     #[arg(long)]
     stateless: bool,
-    /// This machine's clock follows UTC and is off by no more than this; needed for one-way delays
+    /// This machine's clock follows UTC and is off by no more than this, for one-way delays; otherwise the kernel is asked
     #[arg(long, value_name = "TIME")]
     clock_error: Option<Span>,
 }

@@ -1,6 +1,6 @@
 //! Work that takes longer than planned keeps its links for as long as it does.
 
-use super::Sagas;
+use super::{Sagas, routes::held_plan};
 use crate::reserve::link_want;
 use rhumb_model::{OrderId, Phase};
 use rhumb_placement::booking::{self, LegPhase};
@@ -70,6 +70,7 @@ fn extension(record: &OrderRecord, at: jiff::Timestamp) -> Option<Intent> {
         Phase::Stopping => LegPhase::Outbound,
         Phase::Unrouting | Phase::Releasing | Phase::Settling => return None,
     };
-    let links: Vec<_> = booking::overdue(plan, &record.document, phase, at).into_iter().map(link_want).collect();
+    let links: Vec<_> =
+        booking::overdue(&held_plan(plan, saga), &record.document, phase, at).into_iter().map(link_want).collect();
     (!links.is_empty()).then(|| Intent::Extend { order: record.id, generation: record.generation, links, at })
 }

@@ -5,7 +5,7 @@ use super::Sagas;
 use crate::metrics as names;
 use jiff::{SignedDuration, Timestamp};
 use rhumb_model::{OrderId, OrderState, Phase, PointName, SiteName, order::Failover};
-use rhumb_provision::{Goal, ReplicaState, Saga, bill};
+use rhumb_provision::{Goal, LegState, ReplicaState, Saga, bill};
 use rhumb_store::{NewEvent, OrderChange, OrderRecord, Store, UsageRecord};
 use rhumb_wire::{AssignmentState, RouteEndState};
 use std::collections::BTreeSet;
@@ -126,6 +126,9 @@ impl<S: Store> Sagas<S> {
         if let Some(full) = self.late.attention(record.id) {
             return Some(full.to_owned());
         }
+        if let Some(told) = saga.route_attention(now) {
+            return Some(told);
+        }
         let runs = saga.ran_from.is_some() && saga.phase < Phase::Stopping;
         let silent: Vec<String> = saga.sites().intersection(&self.lost).map(ToString::to_string).collect();
         if !runs || silent.is_empty() {
@@ -162,7 +165,8 @@ fn suspects(before: &Saga, after: &Saga) -> BTreeSet<SiteName> {
     }
     let fell = |r: &&ReplicaState| matches!(r.seen, Some(A::Refused | A::Lost | A::Stopped));
     found.extend(after.replicas.iter().filter(fell).map(|r| r.site.clone()));
-    let broken = after.legs.iter().any(|l| l.seen.values().any(|s| *s == RouteEndState::Failed));
+    let failed = |l: &LegState| l.carry().seen.values().any(|s| *s == RouteEndState::Failed);
+    let broken = after.legs.iter().any(|l| failed(l) || l.trouble.is_some());
     if found.is_empty() && !broken {
         // the phase lasted too long: it waited for these
         let behind = |r: &&ReplicaState| match before.phase {
@@ -181,7 +185,10 @@ pub(super) fn differs(before: &Saga, after: &Saga) -> bool {
     let plain = |s: &Saga| {
         let mut s = s.clone();
         s.replicas.iter_mut().for_each(|r| r.ran_us = 0);
-        s.legs.iter_mut().for_each(|l| l.bytes.clear());
+        for path in s.legs.iter_mut().flat_map(|l| &mut l.paths) {
+            path.bytes.clear();
+            (path.sight, path.figures) = (None, None);
+        }
         s
     };
     plain(before) != plain(after)

@@ -1,11 +1,14 @@
 //! Events become steps, steps become one commit, and what was stored becomes what the points are told.
 
-use super::{Sagas, outcome};
+use super::{
+    Sagas, outcome,
+    routes::{carried_plan, link_wants},
+};
 use crate::{error::is_passing, hub::Pulse, metrics as names, placer::span};
 use jiff::{SignedDuration, Timestamp};
 use rhumb_model::OrderId;
-use rhumb_provision::{Event, Stamp, Step, step};
-use rhumb_store::{Intent, NewEvent, OrderChange, OrderRecord, Outcome, Store};
+use rhumb_provision::{Event, Saga, Stamp, Step, step};
+use rhumb_store::{Conflict, Intent, NewEvent, OrderChange, OrderRecord, Outcome, Store};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Progress in seconds and bytes is stored this often, so that a bill does not lack more than this after a stop.
@@ -70,7 +73,7 @@ impl<S: Store> Sagas<S> {
                 || attention != record.attention
                 || outcome::differs(saga, &step.saga)
                 || now.duration_since(record.updated) > PROGRESS;
-            let stored = (!calm && weighty).then(|| self.change(record, &step, attention, now));
+            let stored = (!calm && weighty).then(|| self.change(record, &step, attention, now, saga));
             (calm, step, stored)
         }));
         let Ok((calm, step, stored)) = done else {
@@ -144,6 +147,11 @@ impl<S: Store> Sagas<S> {
             }
             // nothing was changed here either: the next reports and seconds bring the same events again
             Some(None) | None => false,
+            // nor here: what was found for a leg is somebody else's by now
+            Some(Some(Outcome::Refused(Conflict::Link { link, free, needed }))) => {
+                tracing::info!(order = %this.order, %link, %free, %needed, "a path could not be held");
+                false
+            }
             Some(Some(outcome)) => {
                 tracing::warn!(order = %this.order, ?outcome, "order was changed elsewhere: taking it up again");
                 self.reload(this.order).await;
@@ -153,7 +161,7 @@ impl<S: Store> Sagas<S> {
     }
 
     /// An order as the store has it; one that has ended there ends here.
-    async fn reload(&mut self, id: OrderId) {
+    pub(super) async fn reload(&mut self, id: OrderId) {
         match self.desk.inner.store.order(id).await {
             Ok(Some(record)) if record.saga.is_some() => self.adopt(record),
             Ok(found) => {
@@ -170,12 +178,14 @@ impl<S: Store> Sagas<S> {
         }
     }
 
-    fn change(
+    /// What is stored of a step from the saga `before`.
+    pub(super) fn change(
         &self,
         record: &OrderRecord,
         step: &Step,
         attention: Option<String>,
         now: Timestamp,
+        before: &Saga,
     ) -> (OrderChange, OrderRecord) {
         let saga = &step.saga;
         let mut after = OrderRecord {
@@ -208,6 +218,17 @@ impl<S: Store> Sagas<S> {
             saga: Some(after.saga.clone()),
             ..OrderChange::nothing(record.id, record.version, now)
         };
+        if let Some(plan) = record.plan.as_ref().filter(|_| before.ways() != saga.ways()) {
+            let carried = carried_plan(plan, saga, &self.latencies(), &self.desk.inner.base);
+            let plan = carried.as_ref().unwrap_or(plan);
+            if before.holds() != saga.holds() {
+                change.rehold = Some(link_wants(&after, plan, saga, now));
+            }
+            if let Some(plan) = carried {
+                (change.cost, after.cost) = (Some(Some(plan.cost)), Some(plan.cost));
+                (change.plan, after.plan) = (Some(Some(plan.clone())), Some(plan));
+            }
+        }
         if step.settled {
             self.settle(&mut after, saga, &mut change, &mut events);
         }

@@ -1,12 +1,12 @@
 //! An agent without a host: it computes what it would report from what it was last told.
 
 use super::FEDERATION;
-use rhumb_model::{FederationFile, NodeName, Phase, PointName};
+use rhumb_model::{FederationFile, LinkId, NodeName, Phase, PointName};
 use rhumb_wire::{
-    AssignmentGoal, AssignmentState, AssignmentStatus, Desired, LinkFigures, NodeReport, PROTOCOL, Report, Role,
+    AssignmentGoal, AssignmentState, AssignmentStatus, Desired, Duty, LinkFigures, NodeReport, PROTOCOL, Report, Role,
     RouteEndState, RoutePurpose, RouteStatus, SyncReply,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// How an agent does its work.
@@ -20,6 +20,8 @@ pub struct Conduct {
     pub stall: Option<Phase>,
     /// Nodes that are gone, with what ran on them.
     pub lost_nodes: BTreeSet<NodeName>,
+    /// Links whose round trip takes so many microseconds.
+    pub rtt_us: BTreeMap<LinkId, u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -76,23 +78,29 @@ impl FakeAgent {
                 rack: None,
                 nvl_domain: None,
                 unknown: Vec::new(),
+                ports: Vec::new(),
             };
             s.expand(&file.devices).into_iter().filter(|n| !lost.contains(&n.name)).map(node).collect()
         });
-        let figures = |link| LinkFigures {
-            link,
-            window_us: 10_000_000,
-            sent: 50,
-            received: 50,
-            rtt_min_us: Some(10_000),
-            rtt_p50_us: Some(10_200),
-            rtt_p95_us: Some(11_000),
-            loss_forward_ppm: Some(0),
-            loss_backward_ppm: Some(0),
-            jitter_us: Some(100),
-            last_reply_age_us: Some(100_000),
-            rtt_p99_us: Some(11_500),
-            bandwidth: None,
+        let slow = &self.conduct.rtt_us;
+        let figures = |link: LinkId| {
+            let rtt_us = slow.get(&link).copied();
+            LinkFigures {
+                link,
+                window_us: 10_000_000,
+                sent: 50,
+                received: 50,
+                rtt_min_us: rtt_us.or(Some(10_000)),
+                rtt_p50_us: rtt_us.or(Some(10_200)),
+                rtt_p95_us: rtt_us.or(Some(11_000)),
+                loss_forward_ppm: Some(0),
+                loss_backward_ppm: Some(0),
+                jitter_us: Some(100),
+                last_reply_age_us: Some(100_000),
+                rtt_p99_us: rtt_us.or(Some(11_500)),
+                bandwidths: Vec::new(),
+                stale: false,
+            }
         };
         let links = file.directed_links().into_iter().filter(|l| l.from == self.point).map(|l| figures(l.id));
         Report {
@@ -105,10 +113,13 @@ impl FakeAgent {
             wait_ms: 0,
             probe_port: None,
             overlay_port: None,
+            kernel: None,
             nodes,
+            inventory: rhumb_wire::InventoryUpdate::default(),
             assignments: self.assignments(),
             routes: self.routes(),
             links: links.collect(),
+            windows: Vec::new(),
             pairs: Vec::new(),
             trains: Vec::new(),
             logs: Vec::new(),
@@ -185,6 +196,8 @@ impl FakeAgent {
                     bytes: moved.unwrap_or(0),
                     bytes_back: 0,
                     message: String::new(),
+                    figures: None,
+                    carrying: r.role == Role::Source && r.duty == Duty::Carry,
                 }
             })
             .collect()

@@ -1,11 +1,11 @@
 //! A store whose commits go wrong where a test says so.
 
 use jiff::Timestamp;
-use rhumb_model::{LinkId, OrderId, QuoteId};
+use rhumb_model::{LinkId, OrderId, PointName, QuoteId};
 use rhumb_store::{
-    DecisionRecord, EventRecord, Holdings, IdempotencyRecord, Intent, LinkWindow, NodeRecord, OrderFilter, OrderRecord,
-    Outcome, Page, Picture, PointRecord, QuoteRecord, SqliteStore, Store, StoreError, TokenRecord, UsageRecord,
-    record::LogRecord,
+    AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Holdings, IdempotencyRecord, Intent,
+    JoinTokenRecord, LinkWindow, NodeRecord, OrderFilter, OrderRecord, Outcome, Page, Picture, PointRecord,
+    QuoteRecord, SqliteStore, Store, StoreError, TokenRecord, UsageRecord, record::LogRecord,
 };
 use std::{
     future::Future,
@@ -147,6 +147,11 @@ impl Store for FlakyStore {
         link_windows(link: &LinkId, from: Timestamp, to: Timestamp) -> Vec<LinkWindow>;
         idempotency(tenant: &str, key: &str) -> Option<IdempotencyRecord>;
         token(hash: &[u8; 32]) -> Option<TokenRecord>;
+        authorities() -> Vec<AuthorityRecord>;
+        join_token(hash: &[u8; 32]) -> Option<JoinTokenRecord>;
+        certificate(serial: &str) -> Option<CertificateRecord>;
+        certificates(point: &PointName) -> Vec<CertificateRecord>;
+        revoked(now: Timestamp) -> Vec<String>;
         next_epoch() -> u64;
         ping() -> ();
     }

@@ -4,8 +4,12 @@
 
 mod away;
 mod cases;
+mod devices;
 mod faults;
+mod herd;
 mod lost_answers;
+mod measured;
 mod mesh;
 mod moments;
+mod routes;
 mod world;

@@ -82,7 +82,8 @@ impl Agent {
                 jitter_us: Some(0),
                 last_reply_age_us: Some(0),
                 rtt_p99_us: Some(rtt),
-                bandwidth: None,
+                bandwidths: Vec::new(),
+                stale: false,
             }
         };
         let pair = |to: &PointName| PairFigures {
@@ -105,10 +106,13 @@ impl Agent {
             wait_ms: 0,
             probe_port: Some(862),
             overlay_port: None,
+            kernel: None,
             nodes: None,
+            inventory: rhumb_wire::InventoryUpdate::default(),
             assignments: Vec::new(),
             routes: Vec::new(),
             links: desired.into_iter().flat_map(|d| &d.probes).map(|target| figures(&target.link)).collect(),
+            windows: Vec::new(),
             pairs: desired.into_iter().flat_map(|d| &d.pairs).map(|target| pair(&target.to)).collect(),
             trains: Vec::new(),
             logs: Vec::new(),

@@ -29,6 +29,8 @@ async fn desk(store: FlakyStore, decide: Decide, federation: &str, folder: &temp
         "database": "sqlite:unused", "federation": path("federation.yaml"), "secret_file": path("secret"),
         // a site at fault is tried again while a test waits
         "times": { "avoid": "1s" },
+        // and a path at fault is left
+        "routes": { "confirm_ms": 300, "lost_ms": 300, "hold_down_ms": 500, "retry_ms": 500 },
     }))
     .unwrap();
     let base = Base::new(FederationFile::read(federation).unwrap()).unwrap();

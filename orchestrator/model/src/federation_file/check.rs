@@ -11,6 +11,7 @@ use crate::{
     quantity::{Bandwidth, Bytes, Latency},
     ratio::{Decimal, Ratio},
     site::Coordinates,
+    tariff::Tariff,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -308,6 +309,12 @@ impl<'a> Check<'a> {
         self.booked(link, &at("booked"));
         self.amount(link.per_gb, || at("per_gb"));
         self.amount(link.per_mbps_hour, || at("per_mbps_hour"));
+        for amount in link.tariff.iter().flat_map(Tariff::amounts) {
+            self.amount(Some(amount), || at("tariff"));
+        }
+        if let Some((key, why)) = link.tariff.as_ref().and_then(Tariff::fault) {
+            self.add_if(true, || at(&format!("tariff/{key}")), || why);
+        }
     }
 
     fn booked(&mut self, link: &LinkEntry, at: &str) {

@@ -32,6 +32,7 @@ impl FederationFile {
                 loss: entry.loss,
                 per_gb: entry.per_gb,
                 per_mbps_hour: entry.per_mbps_hour,
+                tariff: entry.tariff.clone(),
                 provider: entry.provider.clone(),
                 jurisdictions: entry.jurisdictions.clone(),
                 encrypted: entry.encrypted,
@@ -162,25 +163,34 @@ impl DeviceGroupEntry {
 }
 
 impl NodeEntry {
-    fn node(&self, index: usize, kinds: &Kinds) -> Node {
+    /// The devices of one of these nodes, numbered in the order of the entries. Those in slices are the last of their entry.
+    pub fn devices(&self, kinds: &Kinds) -> Vec<Device> {
         let mut numbers = Numbers::after(&self.accelerators.0);
         let mut devices = Vec::new();
         for group in &self.accelerators.0 {
-            for spot in numbers.spots(group) {
+            let memory = group.memory_in(kinds);
+            let spots = numbers.spots(group);
+            let mut migs = group.mig.as_ref().map(|m| m.of_each(memory, group.count)).unwrap_or_default().into_iter();
+            for spot in spots {
                 devices.push(Device {
                     index: devices.len() as u32,
                     model: group.model.clone(),
-                    memory: group.memory_in(kinds),
+                    memory,
                     island: spot.island,
                     numa: spot.numa,
                     pcie: spot.pcie,
                     health: Health::Ok,
+                    mig: migs.next(),
                 });
             }
         }
+        devices
+    }
+
+    fn node(&self, index: usize, kinds: &Kinds) -> Node {
         Node {
             name: NodeName::new(&format!("n{index:03}")).expect("n and digits are a node name"),
-            devices,
+            devices: self.devices(kinds),
             cpu: self.cpu,
             memory: self.memory,
             rack: self.rack.clone(),

@@ -3,7 +3,7 @@
 use crate::{
     fit::{Slices, slice},
     quantity::Bytes,
-    slice::SliceProfile,
+    slice::{DeviceSlice, Mig, MigMode, SliceProfile},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{collections::BTreeMap, fmt};
@@ -25,6 +25,14 @@ impl MigEntry {
         }
     }
 
+    /// What each of the `count` devices is: the last ones are those in slices, numbered as they come.
+    pub fn of_each(&self, device: Bytes, count: u32) -> Vec<Mig> {
+        let cut = self.devices(device, count).unwrap_or_default();
+        let whole = Mig { mode: MigMode::Off, slices: Vec::new(), open: slice::open(device, &[]) };
+        let first = (count as usize).saturating_sub(cut.len());
+        std::iter::repeat_n(whole, first).chain(cut.iter().map(|slices| in_slices(slices, device))).collect()
+    }
+
     /// How many slices it names.
     pub(super) fn slices(&self) -> u64 {
         match self {
@@ -32,6 +40,22 @@ impl MigEntry {
             Self::Cut(slices) => slices.values().map(|n| u64::from(*n)).sum(),
         }
     }
+}
+
+fn in_slices(slices: &Slices, device: Bytes) -> Mig {
+    let profiles = match slices {
+        Slices::Cut(profiles) => profiles.as_slice(),
+        Slices::Open { .. } => &[],
+    };
+    let slice = |(number, profile): (usize, &SliceProfile)| DeviceSlice {
+        number: number as u32,
+        profile: *profile,
+        memory: slice::memory(*profile, device),
+        uuid: None,
+    };
+    let standing: Vec<_> = profiles.iter().map(|p| (*p, None)).collect();
+    let slices = profiles.iter().enumerate().map(slice).collect();
+    Mig { mode: MigMode::On, slices, open: slice::open(device, &standing) }
 }
 
 fn expand(slices: &BTreeMap<SliceProfile, u32>) -> Vec<SliceProfile> {

@@ -1,11 +1,12 @@
 //! Concrete devices on a node.
 
-use super::{WHOLE, memory_of_share, pick, shape, take};
+use super::{DeviceGroup, WHOLE, memory_of_share, pick, shape, take};
 use crate::{
     name::ModelName,
     order::Need,
     quantity::{Bytes, Cores, Share},
-    site::Node,
+    site::{Device, DeviceSlice, Node, Piece},
+    slice::SliceProfile,
 };
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct NodeUse {
     pub cpu: Cores,
     pub memory: Bytes,
-    /// By device index.
+    /// By the number of the piece: a device or a slice of one.
     pub devices: BTreeMap<u32, Used>,
 }
 
@@ -52,10 +53,11 @@ pub fn use_of(need: &Need, node: &Node, devices: &[u32]) -> (Share, Bytes) {
         return (Share::from_thousandths(u64::from(WHOLE)), Bytes::ZERO);
     };
     let device = node.devices.iter().find(|d| devices.first() == Some(&d.index));
+    // shares are of whole devices
     (share, memory_of_share(a.memory, share, device.map_or(Bytes::ZERO, |d| d.memory)))
 }
 
-/// The devices that one replica gets on `node` when `used` is taken, by index; empty for CPU work. `None`: it does not
+/// The pieces that one replica gets on `node` when `used` is taken, by number: devices, or slices; empty for CPU work. `None`: it does not
 /// fit. Agrees with `take` on the node's shape.
 pub fn allocate(need: &Need, model: Option<&ModelName>, node: &Node, used: &NodeUse) -> Option<Vec<u32>> {
     let (mut shape, members) = shape::layout(node, used);
@@ -64,21 +66,51 @@ pub fn allocate(need: &Need, model: Option<&ModelName>, node: &Node, used: &Node
         let group = &shape.groups[part.group];
         let free = part.from.map_or((WHOLE, group.memory), |at| group.partial[at]);
         take(need, Some(model), &mut shape)?;
-        let device = members[part.group].iter().find(|d| shape::rest(d, used) == Some(free))?;
+        let is_it = |d: &&&Device| !d.is_in_slices() && shape::rest(d, used) == Some(free);
+        let device = members[part.group].iter().find(is_it)?;
         return Some(vec![device.index]);
     }
-    // a slice is named by its place, which no report tells yet
-    if need.accelerators.as_ref().is_some_and(|a| a.mig.is_some()) {
-        return None;
+    if let (Some(a), Some(model)) = (&need.accelerators, model)
+        && let Some(profile) = a.mig
+    {
+        let pieces = slices(model, profile, a.count.unwrap_or(1), &shape.groups, &members, used)?;
+        take(need, Some(model), &mut shape)?;
+        return Some(pieces);
     }
     let taken = take(need, model, &mut shape)?;
     let mut devices = Vec::new();
     for (group, count) in taken.whole {
-        let free = members[group].iter().filter(|d| shape::rest(d, used) == Some((WHOLE, d.memory)));
-        devices.extend(free.take(count as usize).map(|d| d.index));
+        let is_free = |d: &&&Device| !d.is_in_slices() && shape::rest(d, used) == Some((WHOLE, d.memory));
+        devices.extend(members[group].iter().filter(is_free).take(count as usize).map(|d| d.index));
     }
     devices.sort_unstable();
     Some(devices)
+}
+
+/// Slices as `take` takes them, each found again among the devices of its group.
+fn slices(
+    model: &ModelName,
+    profile: SliceProfile,
+    count: u32,
+    groups: &[DeviceGroup],
+    members: &[Vec<&Device>],
+    used: &NodeUse,
+) -> Option<Vec<u32>> {
+    let mut groups = groups.to_vec();
+    let mut idle: BTreeMap<u32, Vec<&DeviceSlice>> =
+        members.iter().flatten().map(|d| (d.index, shape::idle(d, used))).collect();
+    let mut pieces = Vec::new();
+    for _ in 0..count {
+        let part = pick::slice(model, profile, &groups)?;
+        let from = &groups[part.group].slices[part.from?];
+        let device = members[part.group].iter().find(|d| shape::cut(&idle[&d.index]) == *from)?;
+        let left = idle.get_mut(&device.index)?;
+        let slice = left.remove(left.iter().position(|s| s.profile == profile)?);
+        pieces.push(Piece::Slice { device: device.index, slice: slice.number }.number()?);
+        groups[part.group].give_slice(part);
+    }
+    pieces.sort_unstable();
+    Some(pieces)
 }
 
 fn part_of(need: &Need) -> Option<Share> {

@@ -1,9 +1,9 @@
 //! From nodes to shapes.
 
-use super::{DeviceGroup, FreeNodes, NodeShape, NodeUse, WHOLE};
+use super::{DeviceGroup, FreeNodes, NodeShape, NodeUse, Slices, WHOLE};
 use crate::{
     quantity::{Bytes, Cores},
-    site::{Device, Health, Node},
+    site::{Device, DeviceSlice, Health, Node, Piece},
 };
 use std::collections::BTreeMap;
 
@@ -64,10 +64,32 @@ pub fn group_nodes(shapes: impl IntoIterator<Item = (NodeShape, u32)>) -> Vec<Fr
 
 /// The free part of one device, as (share in thousandths, memory); `None`: nothing.
 pub(super) fn rest(device: &Device, used: &NodeUse) -> Option<(u16, Bytes)> {
+    // one that was cut when somebody got a slice of it is not whole again before that is given back
+    if used.devices.range(Piece::slices_of(device.index)).next().is_some() {
+        return None;
+    }
     let Some(taken) = used.devices.get(&device.index) else { return Some((WHOLE, device.memory)) };
     let share = WHOLE.saturating_sub(taken.share.thousandths() as u16);
     let memory = device.memory.saturating_sub(taken.memory);
     (share > 0 && !memory.is_zero()).then_some((share, memory))
+}
+
+/// Slices of a device that nobody has, by number.
+pub(super) fn idle<'a>(device: &'a Device, used: &NodeUse) -> Vec<&'a DeviceSlice> {
+    let is_idle = |s: &&DeviceSlice| {
+        let number = Piece::Slice { device: device.index, slice: s.number }.number();
+        number.is_some_and(|n| !used.devices.contains_key(&n))
+    };
+    // one that is held as a whole, from before it was cut, has nothing to give
+    let slices = if used.devices.contains_key(&device.index) { &[] } else { device.slices() };
+    slices.iter().filter(is_idle).collect()
+}
+
+/// What a device with these idle slices has to give.
+pub(super) fn cut(idle: &[&DeviceSlice]) -> Slices {
+    let mut profiles: Vec<_> = idle.iter().map(|s| s.profile).collect();
+    profiles.sort_unstable();
+    Slices::Cut(profiles)
 }
 
 /// A group with the devices in it.
@@ -95,11 +117,15 @@ pub(super) fn layout<'a>(node: &'a Node, used: &NodeUse) -> (NodeShape, Vec<Vec<
             };
             (group, Vec::new())
         });
-        group.total += 1;
-        match rest(device, used) {
-            Some(rest) if rest == (WHOLE, device.memory) => group.free += 1,
-            Some(rest) => group.partial.push(rest),
-            None => {}
+        if device.is_in_slices() {
+            group.add_slices(cut(&idle(device, used)));
+        } else {
+            group.total += 1;
+            match rest(device, used) {
+                Some(rest) if rest == (WHOLE, device.memory) => group.free += 1,
+                Some(rest) => group.partial.push(rest),
+                None => {}
+            }
         }
         list.push(device);
     }

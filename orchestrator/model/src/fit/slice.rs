@@ -6,6 +6,7 @@
 //! do not overlap asks for more than there are.
 
 use crate::{quantity::Bytes, slice::SliceProfile};
+use std::collections::BTreeMap;
 
 /// Slices of one device, and what is free of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +49,82 @@ const SMALL: u64 = 32 << 30;
 /// Compute slices, memory slices, starts.
 type Kind = (u8, u8, &'static [u8]);
 
+/// Names of the profiles above, in their order, by the device's memory in GiB: names round, each device in its own way.
+const NAMES: [(u64, &[u16]); 8] = [
+    (24, &[6, 12, 24]),
+    (40, &[5, 10, 10, 20, 20, 40]),
+    (64, &[8, 16, 16, 32, 32, 64]),
+    (80, &[10, 20, 20, 40, 40, 80]),
+    (96, &[12, 24, 24, 48, 48, 96]),
+    (141, &[18, 35, 35, 71, 71, 141]),
+    (180, &[23, 45, 45, 90, 90, 180]),
+    (192, &[24, 47, 47, 95, 95, 192]),
+];
+
+/// The profiles that a device with so much memory can be cut into, but for those with media engines; none where this device
+/// is not known.
+pub fn profiles(device: Bytes) -> Vec<SliceProfile> {
+    let kinds = geometry(device).1;
+    // what a driver reports is a few per cent off the name
+    let near = |gib: u64| device.bytes().abs_diff(gib << 30) * 20 <= gib << 30;
+    let named = NAMES.iter().filter(|(gib, names)| near(*gib) && names.len() == kinds.len());
+    let Some((_, names)) = named.min_by_key(|(gib, _)| device.bytes().abs_diff(gib << 30)) else { return Vec::new() };
+    let profile = |((compute, ..), gigabytes): (&Kind, &u16)| SliceProfile {
+        compute: *compute,
+        gigabytes: *gigabytes,
+        media: false,
+    };
+    kinds.iter().zip(*names).map(profile).collect()
+}
+
+/// Memory of a slice on a device with so much.
+pub fn memory(profile: SliceProfile, device: Bytes) -> Bytes {
+    let part = |size| u128::from(device.bytes()) * u128::from(size) / u128::from(memory_slices(device));
+    size(profile, device).map_or(profile.memory(), |size| Bytes::from_bytes(part(size) as u64))
+}
+
+/// What can still be cut of a device beside the slices that stand on it, by profile: how many of each, were no other cut.
+/// Where it is not known at which memory slice one begins, this many can be cut wherever that is.
+pub fn open(device: Bytes, standing: &[(SliceProfile, Option<u8>)]) -> BTreeMap<SliceProfile, u32> {
+    let mut fixed = 0_u8;
+    let mut loose = Vec::new();
+    for (profile, start) in standing {
+        match (start, spot(*profile, device)) {
+            (Some(start), Some(spot)) if *start < 8 => fixed |= ((((1_u16 << spot.size) - 1) << start) & 0xff) as u8,
+            (_, Some(_)) => loose.push(*profile),
+            // a slice of which nobody knows what it takes: nothing can be promised
+            (_, None) => return BTreeMap::new(),
+        }
+    }
+    let mut masks = std::collections::BTreeSet::new();
+    arrange(fixed, &largest_first(&loose, device), device, &mut |mask| {
+        masks.insert(mask);
+        false
+    });
+    let media = standing.iter().any(|(profile, _)| profile.media);
+    let mut counts = BTreeMap::new();
+    for plain in profiles(device) {
+        let Some(spot) = spot(plain, device) else { continue };
+        let least = masks.iter().map(|mask| places(*mask, &spot).count() as u32).min().unwrap_or(0);
+        if least > 0 {
+            counts.insert(plain, least);
+            if has_media(plain, device) && !media {
+                counts.insert(SliceProfile { media: true, ..plain }, 1);
+            }
+        }
+    }
+    counts
+}
+
+/// Whether there is such a profile with the media engines too: of one compute slice, and on four memory slices of two.
+fn has_media(profile: SliceProfile, device: Bytes) -> bool {
+    let Some(spot) = spot(SliceProfile { media: false, ..profile }, device) else { return false };
+    match memory_slices(device) {
+        4 => profile.compute <= 2,
+        _ => profile.compute == 1 && spot.size == 1,
+    }
+}
+
 fn geometry(device: Bytes) -> (u8, &'static [Kind]) {
     if device.bytes() < SMALL { (4, &FOUR) } else { (8, &EIGHT) }
 }
@@ -66,7 +143,7 @@ fn spot(profile: SliceProfile, device: Bytes) -> Option<Spot> {
         let exact = u128::from(device.bytes()) * u128::from(size);
         named.abs_diff(exact) * 10 <= exact
     };
-    let media = |size: u8| !profile.media || (profile.compute == 1 && size == 1);
+    let media = |size: u8| !profile.media || size == 1 || (all == 4 && size == 2);
     kinds
         .iter()
         .find(|(compute, size, _)| *compute == profile.compute && near(*size) && media(*size))

@@ -33,6 +33,7 @@ fn node(islands: &[Option<u16>]) -> Node {
         numa: Some(i as u16 / 4),
         pcie: Some(i as u16 / 2),
         health: Health::Ok,
+        mig: None,
     });
     Node {
         name: crate::name::NodeName::new("n000").unwrap(),
@@ -324,5 +325,89 @@ proptest! {
     fn a_shape_is_its_own_canonical_form(n in any_node()) {
         let shape = NodeShape::whole(&n);
         prop_assert_eq!(&NodeShape::new(shape.groups.clone(), shape.cpu, shape.memory).groups, &shape.groups);
+    }
+}
+
+/// A device in slices of these profiles.
+fn sliced(index: u32, profiles: &[&str]) -> Device {
+    use crate::site::{DeviceSlice, Mig, MigMode};
+    let slice = |(number, text): (usize, &&str)| {
+        let profile: crate::SliceProfile = text.parse().unwrap();
+        DeviceSlice { number: number as u32, profile, memory: profile.memory(), uuid: None }
+    };
+    let slices = profiles.iter().enumerate().map(slice).collect();
+    let mig = Some(Mig { mode: MigMode::On, slices, open: std::collections::BTreeMap::new() });
+    Device { mig, ..node(&[None; 8]).devices[index as usize].clone() }
+}
+
+#[test]
+fn slices_that_there_are_are_given_by_number_and_only_once() {
+    let mut node = node(&[None; 3]);
+    node.devices[1] = sliced(1, &["3g.40gb", "2g.20gb", "1g.10gb"]);
+    node.devices[2] = sliced(2, &["3g.40gb", "3g.40gb"]);
+    let mut used = NodeUse::default();
+    let give = |text: &str, used: &mut NodeUse| {
+        let pieces = allocate(&need(text), Some(&h100()), &node, used)?;
+        used.add_replica(&need(text), &node, &pieces);
+        Some(pieces.into_iter().map(|n| crate::site::Piece::of(n).to_string()).collect::<Vec<_>>().join(" "))
+    };
+    // the whole device that is left first, and none in slices as a whole
+    assert_eq!(give("{count: 1}", &mut used).as_deref(), Some("0"));
+    assert_eq!(give("{count: 1}", &mut used), None);
+    assert_eq!(give("{share: 25%}", &mut used), None);
+    // the device that has the least left
+    assert_eq!(give("{mig: 3g.40gb}", &mut used).as_deref(), Some("1/0"));
+    assert_eq!(give("{mig: 3g.40gb, count: 2}", &mut used).as_deref(), Some("2/0 2/1"));
+    assert_eq!(give("{mig: 3g.40gb}", &mut used), None);
+    assert_eq!(give("{mig: 1g.10gb}", &mut used).as_deref(), Some("1/2"));
+    assert_eq!(give("{mig: 1g.10gb}", &mut used), None, "nothing is cut that was not there");
+    let shape = NodeShape::of(&node, &used);
+    assert_eq!((shape.free_devices(), shape.groups.iter().map(|g| g.total).sum::<u32>()), (0, 3));
+}
+
+/// A card that is cut anew while something is held of it: neither the whole nor a slice is given a second time.
+#[test]
+fn what_is_held_of_a_card_stays_held_when_it_is_cut_anew() {
+    let mut cut = node(&[None; 1]);
+    cut.devices[0] = sliced(0, &["3g.40gb", "3g.40gb"]);
+    let whole = node(&[None; 1]);
+    let mut used = NodeUse::default();
+    used.add_replica(
+        &need("{mig: 3g.40gb}"),
+        &cut,
+        &allocate(&need("{mig: 3g.40gb}"), Some(&h100()), &cut, &used).unwrap(),
+    );
+    assert_eq!(allocate(&need("{count: 1}"), Some(&h100()), &whole, &used), None);
+    assert_eq!(allocate(&need("{share: 10%}"), Some(&h100()), &whole, &used), None);
+    let mut used = NodeUse::default();
+    used.add_replica(&need("{count: 1}"), &whole, &[0]);
+    assert_eq!(allocate(&need("{mig: 3g.40gb}"), Some(&h100()), &cut, &used), None);
+}
+
+proptest! {
+    /// What placement takes from the shape is what the node's devices give, slice by slice.
+    #[test]
+    fn slices_of_a_shape_and_of_a_node_are_the_same(
+        cuts in proptest::collection::vec(proptest::sample::subsequence(vec!["4g.40gb", "2g.20gb", "1g.10gb", "1g.10gb"], 0..=4), 1..4),
+        asks in proptest::collection::vec((proptest::sample::select(vec!["1g.10gb", "2g.20gb", "4g.40gb"]), 1..3_u32), 1..9),
+    ) {
+        let mut node = node(&vec![None; cuts.len() + 1]);
+        for (i, cut) in cuts.iter().enumerate() {
+            node.devices[i + 1] = sliced(i as u32 + 1, cut);
+        }
+        let mut used = NodeUse::default();
+        for (profile, count) in asks {
+            let need = need(&format!("{{mig: {profile}, count: {count}}}"));
+            let mut shape = NodeShape::of(&node, &used);
+            let taken = take(&need, Some(&h100()), &mut shape);
+            let given = allocate(&need, Some(&h100()), &node, &used);
+            prop_assert_eq!(taken.is_some(), given.is_some());
+            if let Some(pieces) = given {
+                prop_assert!(pieces.iter().all(|p| !used.devices.contains_key(p)));
+                prop_assert_eq!(pieces.len() as u32, count);
+                used.add_replica(&need, &node, &pieces);
+            }
+            prop_assert_eq!(shape, NodeShape::of(&node, &used));
+        }
     }
 }

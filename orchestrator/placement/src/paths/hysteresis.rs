@@ -97,7 +97,7 @@ mod tests {
         of.iter().copied().collect()
     }
 
-    /// Two equal regions whose delays alternate, one lost probe, and then a real change.
+    /// Case H-O18: two equal regions whose delays alternate, one lost probe, and then a real change.
     #[test]
     fn equal_regions_do_not_flap_and_a_lasting_gain_moves_once() {
         let mut choice = Choice::new("s1", Threshold { samples: 3, ..Threshold::DELAY });

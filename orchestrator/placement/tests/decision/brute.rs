@@ -14,6 +14,7 @@ use std::{cell::Cell, collections::BTreeSet};
 
 mod flows;
 mod price;
+pub mod pruned;
 
 type R = Ratio;
 const HOUR_US: i128 = 3_600_000_000;
@@ -165,6 +166,16 @@ impl<'a> Brute<'a> {
             }
             return;
         };
+        let stands = self.stands(c);
+        Self::split(&stands, n[placed.len()], &mut Vec::new(), &mut |list| {
+            placed.push(list.clone());
+            self.components(n, placed, best);
+            placed.pop();
+        });
+    }
+
+    /// Where a component may stand by the order's rules, with each model that it may use there.
+    fn stands(&self, c: &Component) -> Vec<(usize, Option<&'a ModelName>)> {
         let mut stands: Vec<(usize, Option<&'a ModelName>)> = Vec::new();
         for (i, s) in self.view.sites.iter().enumerate() {
             let k = &self.order.constraints;
@@ -188,11 +199,7 @@ impl<'a> Brute<'a> {
                 }
             }
         }
-        Self::split(&stands, n[placed.len()], &mut Vec::new(), &mut |list| {
-            placed.push(list.clone());
-            self.components(n, placed, best);
-            placed.pop();
-        });
+        stands
     }
 
     fn split(

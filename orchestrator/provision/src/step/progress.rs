@@ -9,6 +9,9 @@ use rhumb_model::{Phase, PointName};
 use rhumb_wire::AssignmentState as A;
 use std::collections::BTreeSet;
 
+/// Routes told of one by one, at most.
+const TOLD: usize = 16;
+
 impl Stepper {
     /// Moves on while the present phase has what it waits for.
     pub(super) fn advance(&mut self) {
@@ -16,6 +19,7 @@ impl Stepper {
             self.judge_ends();
             let Some(next) = self.next_phase() else { return };
             match next {
+                Phase::Staging => self.tell_routes(),
                 Phase::Starting => self.saga.ran_from = Some(self.now),
                 Phase::Stopping => self.end_run(),
                 _ => {}
@@ -25,6 +29,19 @@ impl Stepper {
                 self.settled = true;
                 return;
             }
+        }
+    }
+
+    /// What was measured over the paths that stand now.
+    fn tell_routes(&mut self) {
+        let told = |leg: &LegState| {
+            let carry = leg.carry();
+            let measured = carry.measured().map(|m| format!(", {m} measured")).unwrap_or_default();
+            format!("flow {} is active over {}{measured}", leg.flow, carry.named())
+        };
+        let told: Vec<String> = self.saga.legs.iter().take(TOLD).map(told).collect();
+        for message in told {
+            self.note("route", message);
         }
     }
 
@@ -55,7 +72,7 @@ impl Stepper {
         let (ready, next) = match saga.phase {
             Phase::Reserving => (true, Phase::Holding),
             Phase::Holding => (all(|s| matches!(s, A::Leased | A::Staged | A::Running | A::Exited)), Phase::Routing),
-            Phase::Routing => (saga.legs.iter().all(LegState::is_active), Phase::Staging),
+            Phase::Routing => (saga.legs.iter().all(|l| l.is_verified(&saga.rules)), Phase::Staging),
             Phase::Staging => {
                 let staged = all(|s| matches!(s, A::Staged | A::Running | A::Exited));
                 (staged && done(LegState::is_inbound), Phase::Starting)

@@ -1,9 +1,12 @@
 //! What a point says, folded into what is known.
 
-use super::Stepper;
+use super::{
+    Stepper,
+    paths::{Heard, Told},
+};
 use crate::saga::{Goal, RunEnd, Stamp};
 use rhumb_model::{Phase, PointName};
-use rhumb_wire::{AssignmentState, AssignmentStatus, RouteEndState, RouteStatus};
+use rhumb_wire::{AssignmentState, AssignmentStatus, RouteStatus};
 
 impl Stepper {
     pub(super) fn report(
@@ -64,36 +67,32 @@ impl Stepper {
 
     /// What the point says of its hops; gives why the generation cannot go on, if so.
     fn routes(&mut self, point: &PointName, seen: Stamp, statuses: &[&RouteStatus]) -> Option<(Goal, String)> {
-        let mut failed = None;
+        let mut given_up = None;
         for index in 0..self.saga.legs.len() {
             let needed = self.needs_leg(&self.saga.legs[index]);
             let ended = self.saga.ran_to.is_some();
-            let (current, leg) = (seen >= self.saga.barrier, &mut self.saga.legs[index]);
-            if !leg.points.contains(point) {
-                continue;
-            }
-            let done = leg.is(point, RouteEndState::Done);
-            let Some(r) = statuses.iter().find(|r| r.key.leg == leg.leg) else {
-                if current && !done {
-                    leg.seen.remove(point);
-                }
-                continue;
-            };
-            let bytes = leg.bytes.entry(point.clone()).or_default();
-            *bytes = (*bytes).max(r.bytes.saturating_add(r.bytes_back));
-            if done {
-                continue;
-            }
-            leg.seen.insert(point.clone(), r.state);
-            if r.state == RouteEndState::Failed && needed {
+            let heard = Heard { point, current: seen >= self.saga.barrier, seen, at: self.now, phase: self.saga.phase };
+            let leg = &mut self.saga.legs[index];
+            let Told { failed, took, missing } = leg.hear(&heard, statuses);
+            let flow = leg.flow;
+            let carry = leg.carry();
+            // at an end, or before the work runs; elsewhere the leg takes another path
+            let fatal = carry.is_end(point) || self.saga.phase < Phase::Starting;
+            if let Some((_, why)) = failed.iter().find(|(path, _)| *path == carry.path && needed && fatal) {
                 // what the work was to leave behind is not there: another place would not make it appear
                 let fault = leg.is_outbound() && ended && leg.source() == point;
                 let goal = if fault { Goal::Fail } else { Goal::Replace };
-                let cause = format!("route of flow {} failed at {point}: {}", leg.flow, r.message);
-                failed.get_or_insert((goal, cause));
+                let cause = format!("route of flow {} failed at {point}: {why}", leg.flow);
+                given_up.get_or_insert((goal, cause));
             }
+            if (Phase::Routing..=Phase::Running).contains(&self.saga.phase) {
+                for path in missing {
+                    self.note("drift", format!("flow {flow}'s hop at {point} is gone from its path over {path}"));
+                }
+            }
+            self.settle_paths(index, took);
         }
-        failed
+        given_up
     }
 
     /// Whether a point of which this is all there is has done what the present phase waits for.

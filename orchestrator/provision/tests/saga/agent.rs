@@ -3,8 +3,8 @@
 use rhumb_model::PointName;
 use rhumb_provision::{PointShare, Stamp};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, Role, Route, RouteEndState, RoutePurpose,
-    RouteStatus,
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, Role, Route, RouteEndState, RouteFigures,
+    RoutePurpose, RouteStatus,
     report::{AssignmentKey, RouteKey},
 };
 use std::collections::BTreeMap;
@@ -30,6 +30,9 @@ pub struct Agent {
     pub habits: Habits,
     /// Neither its reports nor desired states for it get through.
     pub cut: bool,
+    /// What it says it measured over every path, and over single ones.
+    pub figures: Option<RouteFigures>,
+    pub better: Vec<(u32, RouteFigures)>,
     listed: PointShare,
     /// What it was told before its leases ended starts nothing any more.
     floor: Stamp,
@@ -67,6 +70,8 @@ pub struct Hop {
     pub route: Route,
     pub state: RouteEndState,
     pub bytes: u64,
+    /// At the source: the leg's bytes take this path.
+    pub carrying: bool,
     /// Torn down, not yet gone.
     closing: bool,
 }
@@ -94,6 +99,8 @@ impl Agent {
             hops: BTreeMap::new(),
             habits: Habits { leases: Leases::Grant, exit_code: 0, steps: 3, grace: 1 },
             cut: false,
+            figures: None,
+            better: Vec::new(),
             listed: PointShare::default(),
             floor: Stamp::default(),
             seq: 0,
@@ -114,7 +121,13 @@ impl Agent {
             }
         }
         for route in &share.routes {
-            let fresh = || Hop { route: route.clone(), state: RouteEndState::Building, bytes: 0, closing: false };
+            let fresh = || Hop {
+                route: route.clone(),
+                state: RouteEndState::Building,
+                bytes: 0,
+                carrying: false,
+                closing: false,
+            };
             self.hops.entry(route.key.clone()).or_insert_with(fresh);
         }
     }
@@ -167,6 +180,8 @@ impl Agent {
             bytes: hop.bytes,
             bytes_back: 0,
             message: String::new(),
+            figures: self.better.iter().find(|(path, _)| *path == key.path).map(|(_, f)| *f).or(self.figures),
+            carrying: hop.carrying,
         };
         Message {
             point: self.name.clone(),
@@ -199,6 +214,11 @@ impl Agent {
         for hop in self.hops.values_mut() {
             hop.state = RouteEndState::Building;
         }
+    }
+
+    /// What runs here does not end within a test.
+    pub fn run_on(&mut self) {
+        self.runs.values_mut().for_each(|run| run.left = u32::MAX);
     }
 
     pub fn is_empty(&self) -> bool {

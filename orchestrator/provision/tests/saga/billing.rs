@@ -35,6 +35,10 @@ impl Prices for Tariff {
         Ratio::from_integer(if model.as_str() == "L4" { 10_000_000 } else { 40_000_000 })
     }
 
+    fn memory(&self, _: &ModelName) -> Option<rhumb_model::Bytes> {
+        Some(rhumb_model::Bytes::from_bytes(80 << 30))
+    }
+
     fn core(&self, _: &SiteName) -> Ratio {
         Ratio::from_integer(200_000)
     }
@@ -105,6 +109,16 @@ fn a_share_of_a_device_costs_its_share() {
     assert_eq!(found, [line("accelerator_seconds", "a", "replica/small/0", HOUR as i64 / 4, 2_500_000)]);
 }
 
+/// Slices were billed as whole devices.
+#[test]
+fn a_slice_costs_its_memorys_part_of_the_device() {
+    let yaml = "name: x\nclass: inference\ncomponents:\n- {name: small, need: {accelerators: {mig: 1g.10gb, count: 2}}, work: {duration: 1h}}\n";
+    let mut case = case(yaml, &[("small", &[("a", 1)])], &[]);
+    case.placements[0].devices = vec![1 << 20, (1 << 20) + 1];
+    let found = lines(bill(&case.order, &ran(&case, "2026-11-30T06:00:00Z", HOUR), &Tariff::flat()));
+    assert_eq!(found, [line("accelerator_seconds", "a", "replica/small/0", HOUR as i64 / 4, 2_500_000)]);
+}
+
 #[test]
 fn work_on_processors_alone_has_one_line_with_its_memory() {
     let yaml = "name: x\nclass: processing\ncomponents:\n- {name: cpu, need: {cpu: 0.5, memory: 512MiB}, work: {duration: 1h}}\n";
@@ -140,7 +154,8 @@ fn a_volume_pays_by_the_gigabyte_and_for_its_time_at_its_rate() {
     case.order.flows.truncate(1);
     case.plan.flows.truncate(2);
     let mut saga = case.saga(1, at("2026-11-30T06:00:00Z"));
-    saga.legs[0].bytes = [("c", 4_500_000), ("r", 4_500_000), ("a", 1_000_000)].map(|(p, n)| (point(p), n)).into();
+    saga.legs[0].paths[0].bytes =
+        [("c", 4_500_000), ("r", 4_500_000), ("a", 1_000_000)].map(|(p, n)| (point(p), n)).into();
     // 4.5 MB are 36 Mbit, so 0.01 Mbit/s-hours; 1 MB are 8 Mbit
     let expected = [
         line("gb_moved", "c-r", "leg/0/0", 4_500, 90),
@@ -163,11 +178,11 @@ fn a_stream_pays_for_the_longest_run_whatever_it_carried() {
     };
     // 10 Mbit/s x 36 s = 0.1 Mbit/s-hours
     assert_eq!(of_stream(&saga), [line("mbps_hours", "a-b", "leg/2/0", 100_000, 1_000)]);
-    saga.legs[2].bytes = BTreeMap::from([(point("a"), 7_000_000), (point("b"), 7_000_000)]);
+    saga.legs[2].paths[0].bytes = BTreeMap::from([(point("a"), 7_000_000), (point("b"), 7_000_000)]);
     let carried = line("gb_moved", "a-b", "leg/2/0", 7_000, 0);
     assert_eq!(of_stream(&saga), [carried.clone(), line("mbps_hours", "a-b", "leg/2/0", 100_000, 1_000)]);
     // results of 45 MB at 20 Mbit/s move for 18 s after it
-    saga.legs[4].bytes = BTreeMap::from([(point("c"), 45_000_000)]);
+    saga.legs[4].paths[0].bytes = BTreeMap::from([(point("c"), 45_000_000)]);
     assert_eq!(of_stream(&saga), [carried, line("mbps_hours", "a-b", "leg/2/0", 150_000, 1_500)]);
 }
 
@@ -219,7 +234,7 @@ fn the_same_saga_gives_the_same_bill_and_every_item_once() {
 fn absurd_claims_neither_overflow_nor_take_for_ever() {
     let case = service(Lease::None);
     let mut saga = ran(&case, "2026-11-30T06:00:00Z", u64::MAX);
-    saga.legs[0].bytes = BTreeMap::from([(point("a"), u64::MAX)]);
+    saga.legs[0].paths[0].bytes = BTreeMap::from([(point("a"), u64::MAX)]);
     let found = bill(&case.order, &saga, &Tariff::by_night());
     let ten_years = 315_360_000_000_000;
     assert_eq!(found[0].quantity_micro, ten_years);

@@ -190,6 +190,10 @@ impl Prices for Free {
         Ratio::from_integer(0)
     }
 
+    fn memory(&self, _: &ModelName) -> Option<rhumb_model::Bytes> {
+        None
+    }
+
     fn core(&self, _: &SiteName) -> Ratio {
         Ratio::from_integer(0)
     }

@@ -3,12 +3,12 @@
 use crate::{
     agent::{Leases, Message},
     cases::{self, Case, Lease},
-    world::{LIMIT, World},
+    world::{LIMIT, SPARE, World},
 };
 use jiff::SignedDuration;
 use proptest::prelude::*;
-use rhumb_model::{PointName, order::Failover};
-use rhumb_provision::{Event, Goal, PointShare, Stamp, bill, step::step};
+use rhumb_model::{Bandwidth, Latency, PointName, order::Failover};
+use rhumb_provision::{Event, Goal, LegTerms, PathRole, PointShare, Present, Sight, Stamp, bill, step::step};
 use rhumb_wire::RouteEndState;
 
 #[derive(Debug, Clone)]
@@ -38,6 +38,14 @@ enum Op {
     ExitCode(usize, i32),
     Grace(usize, u32),
     Wait(i64),
+    /// A leg gets another path by way of a spare relay, to carry or to stand by.
+    Reroute(usize, usize, bool),
+    /// There is none for it.
+    NoPath(usize, bool),
+    /// The links say that a path takes so many milliseconds.
+    Watch(usize, u32, u64),
+    /// A leg gets another rate, Mbit/s.
+    Amend(usize, u64),
     /// The orchestrator starts again from its record.
     Restart,
     /// A report's step was computed, but the orchestrator died before it was recorded.
@@ -68,6 +76,10 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (any.clone(), 0..3).prop_map(|(i, code)| Op::ExitCode(i, code)),
         1 => (any.clone(), 0_u32..5).prop_map(|(i, grace)| Op::Grace(i, grace)),
         1 => (0_i64..40).prop_map(Op::Wait),
+        4 => (any.clone(), any.clone(), prop::bool::ANY).prop_map(|(leg, by, backup)| Op::Reroute(leg, by, backup)),
+        1 => (any.clone(), prop::bool::ANY).prop_map(|(leg, backup)| Op::NoPath(leg, backup)),
+        4 => (any.clone(), 0_u32..3, 0_u64..50).prop_map(|(leg, path, ms)| Op::Watch(leg, path, ms)),
+        1 => (any.clone(), 1_u64..50).prop_map(|(leg, mbps)| Op::Amend(leg, mbps)),
         2 => Just(Op::Restart),
         1 => any.clone().prop_map(Op::DieBefore),
         1 => any.prop_map(Op::DieAfter),
@@ -165,6 +177,31 @@ impl Chaos {
             Op::Grace(i, grace) => {
                 let point = self.point(*i);
                 self.world.agent(point.as_str()).habits.grace = *grace;
+            }
+            Op::Reroute(leg, by, backup) => {
+                if let Some(leg) = leg.checked_rem(self.world.saga.legs.len()) {
+                    let role = if *backup { PathRole::Backup } else { PathRole::Next };
+                    self.world.reroute(leg, &[SPARE[by % SPARE.len()]], role);
+                }
+            }
+            Op::NoPath(leg, backup) => {
+                if let Some(leg) = leg.checked_rem(self.world.saga.legs.len()) {
+                    let role = if *backup { PathRole::Backup } else { PathRole::Next };
+                    self.world.tell(Event::NoPath { leg: leg as u32, role, reason: "none".into() });
+                }
+            }
+            Op::Watch(leg, path, ms) => {
+                let latency = Latency::from_micros(ms * 1_000);
+                let leg = self.world.saga.legs.get(leg % 6).map_or(0, |l| l.leg);
+                self.world.watch(&[Sight { leg, path: *path, latency }]);
+            }
+            Op::Amend(leg, mbps) => {
+                let bound = Some(Latency::from_micros(25_000));
+                let paths = if mbps % 2 == 0 { Present::Stay } else { Present::Follow };
+                let leg = self.world.saga.legs.get(leg % 6).map_or(0, |l| l.leg);
+                self.world.tell(Event::Amend {
+                    legs: vec![LegTerms { leg, rate: Bandwidth::from_mbps(*mbps), bound, paths }],
+                });
             }
             Op::Wait(seconds) => drop(self.world.wait(SignedDuration::from_secs(*seconds))),
             Op::Restart => self.world.restart(),
@@ -291,7 +328,7 @@ proptest! {
             let harmless = matches!(
                 op,
                 Op::Pass | Op::Send(_) | Op::Arrive(_) | Op::Replay(_) | Op::Drop(_) | Op::Tell(_) | Op::TellOld(_)
-                    | Op::Rebuild(_) | Op::Grace(..) | Op::Restart | Op::DieBefore(_) | Op::DieAfter(_)
+                    | Op::Reroute(..) | Op::Watch(..) | Op::Amend(..) | Op::Rebuild(_) | Op::Grace(..) | Op::Restart | Op::DieBefore(_) | Op::DieAfter(_)
             );
             if harmless {
                 chaos.apply(op);

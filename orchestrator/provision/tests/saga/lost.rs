@@ -7,7 +7,7 @@ use crate::{
 };
 use jiff::SignedDuration;
 use rhumb_model::Phase::{Holding, Releasing, Routing, Running, Staging, Starting, Stopping, Unrouting};
-use rhumb_provision::{Event, Goal, step::step};
+use rhumb_provision::{Event, Goal, PathRole, step::step};
 use rhumb_wire::AssignmentState;
 
 #[test]
@@ -61,12 +61,27 @@ fn a_lease_that_ends_while_cancelling_ends_the_waiting() {
 /// The corpus has arrived: its home may go down without costing the run.
 #[test]
 fn a_point_whose_part_is_over_does_not_stop_the_work() {
-    // c still takes the results, b's replica still runs, r carries: each is needed
-    for name in ["a", "b", "c", "r"] {
+    // c still takes the results, b's replica still runs: each is needed
+    for name in ["a", "b", "c"] {
         let mut world = at_phase(&spread(Lease::Minute), Running);
         world.lease_ended(name);
         assert_eq!(world.saga.goal, Goal::Replace, "{name} is needed");
     }
+    // r carries: results take another path, and where there is none it is needed
+    let mut world = at_phase(&spread(Lease::Minute), Running);
+    world.lease_ended("r");
+    world.agent("r").hops.clear();
+    assert_eq!(world.saga.goal, Goal::Complete);
+    for _ in 0..6 {
+        world.round();
+        world.watch(&[]);
+    }
+    let stuck: Vec<u32> = world.saga.wants(world.now).iter().map(|w| w.leg).collect();
+    assert_eq!(stuck, [4, 5]);
+    world.tell(Event::NoPath { leg: 4, role: PathRole::Next, reason: "all links are down".into() });
+    assert_eq!(world.saga.goal, Goal::Complete);
+    world.lease_ended("r");
+    assert_eq!(world.saga.goal, Goal::Replace);
     let mut done = spread(Lease::Minute);
     done.order.flows.truncate(2);
     done.plan.flows.truncate(4);

@@ -9,6 +9,7 @@ mod chaos;
 mod files;
 mod lost;
 mod permutations;
+mod routes;
 mod straight;
 mod trouble;
 mod world;

@@ -43,8 +43,8 @@ fn two_sites_stage_over_a_relay_stream_and_write_back() {
     let world = completes(&spread(Lease::None));
     for leg in world.saga.legs.iter().filter(|l| l.flow != 1) {
         let volume = if leg.flow == 0 { 4_500_000 } else { 2_000_000 };
-        assert_eq!(leg.points.len(), 3);
-        assert!(leg.points.iter().all(|p| leg.bytes[p] == volume), "{leg:?}");
+        assert_eq!(leg.carry().points.len(), 3);
+        assert!(leg.carry().points.iter().all(|p| leg.carry().bytes[p] == volume), "{leg:?}");
     }
 }
 
@@ -118,7 +118,7 @@ fn results_move_once_the_last_replica_has_ended() {
     for _ in 0..3 {
         world.round();
         assert_eq!((world.saga.phase, world.saga.ran_to), (Running, None));
-        assert!(world.saga.legs.iter().filter(|l| l.flow == 2).all(|l| l.bytes.values().all(|n| *n == 0)));
+        assert!(world.saga.legs.iter().filter(|l| l.flow == 2).all(|l| l.carry().bytes.values().all(|n| *n == 0)));
     }
     world.until("the last end", |w| w.saga.ran_to.is_some());
     assert_eq!(world.saga.phase, Running);

@@ -2,15 +2,16 @@
 
 use crate::{
     agent::{Agent, Message},
-    cases::{Case, at},
+    cases::{Case, at, point},
 };
 use jiff::{SignedDuration, Timestamp};
 use rhumb_model::{OrderId, Phase, PointName};
 use rhumb_provision::{
-    Ask, Event, Goal, LegPurpose, LegSecrets, Note, PointShare, RouteProvider, Saga, Stamp, Step, desired,
+    Ask, Event, Goal, LegPurpose, LegSecrets, NewPath, Note, PathRole, PointShare, RouteProvider, Saga, Sight, Stamp,
+    Step, desired,
     step::{PhaseLimit, step},
 };
-use rhumb_wire::{Role, Route, RouteEndState, RoutePurpose, report::RouteKey};
+use rhumb_wire::{Duty, Role, Route, RouteEndState, RoutePurpose, report::RouteKey};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -28,6 +29,9 @@ pub const MET: [Phase; 8] = [
     Phase::Unrouting,
     Phase::Releasing,
 ];
+
+/// Relays that lie beside every path.
+pub const SPARE: [&str; 2] = ["s", "t"];
 
 pub fn at_phase(case: &Case, phase: Phase) -> World {
     let mut world = World::new(case);
@@ -59,7 +63,9 @@ impl World {
     pub fn new(case: &Case) -> Self {
         let now = at("2026-11-30T12:00:00Z");
         let saga = case.saga(1, now);
-        let agents = saga.points().into_iter().map(|p| (p.clone(), Agent::new(p))).collect();
+        // two relays that no plan names are there for other paths
+        let points = saga.points().into_iter().chain(SPARE.map(point));
+        let agents = points.map(|p| (p.clone(), Agent::new(p))).collect();
         let mut world = Self {
             case: case.clone(),
             saga,
@@ -95,7 +101,8 @@ impl World {
 
     fn publish(&mut self) {
         let mut shares = if self.settled { BTreeMap::new() } else { self.share(&self.saga) };
-        for point in self.saga.points() {
+        let points: BTreeSet<PointName> = self.saga.points().into_iter().chain(self.shares.keys().cloned()).collect();
+        for point in points {
             self.shares.insert(point.clone(), (self.stamp, shares.remove(&point).unwrap_or_default()));
         }
         assert!(shares.is_empty(), "what a point is to have must be among the saga's points");
@@ -117,6 +124,7 @@ impl World {
         self.notes.extend(done.notes.iter().cloned());
         self.settled |= done.settled;
         self.check_teardown(before.phase);
+        self.check_paths(&before);
         if done.desired_changed {
             self.stamp = next;
             self.publish();
@@ -150,6 +158,21 @@ impl World {
     pub fn wait(&mut self, length: SignedDuration) -> Step {
         self.now += length;
         self.tell(Event::Tick { limit: LIMIT })
+    }
+
+    /// What the links say of the paths.
+    pub fn watch(&mut self, sights: &[Sight]) -> Step {
+        self.tell(Event::Watch { sights: sights.to_vec() })
+    }
+
+    /// The desk has found a path by way of these relays and holds it.
+    pub fn reroute(&mut self, leg: usize, by: &[&str], role: PathRole) -> Step {
+        let of = &self.saga.legs[leg];
+        let points: Vec<PointName> =
+            [of.source().clone()].into_iter().chain(by.iter().map(|p| point(p))).chain([of.sink().clone()]).collect();
+        let links = points.windows(2).map(|p| format!("{}-{}", p[0], p[1]).parse().unwrap()).collect();
+        let leg = of.leg;
+        self.tell(Event::Reroute(NewPath { leg, links, points, role }))
     }
 
     /// The orchestrator dies and starts again from what it had recorded.
@@ -218,24 +241,76 @@ impl World {
         self.notes.iter().filter(|n| n.kind == "phase").map(|n| n.phase).collect()
     }
 
-    /// Circuits come up where every hop is there; what may move, moves.
+    /// Circuits come up where every hop is there; what may move, moves, over the path whose turn it is.
     fn carry(&mut self) {
         let keys: BTreeSet<RouteKey> = self.agents.values().flat_map(|a| a.hops.keys().cloned()).collect();
+        let mut standing: BTreeMap<(u64, u32), Vec<RouteKey>> = BTreeMap::new();
         for key in keys {
             let Some(leg) = self.saga.legs.iter().find(|l| l.leg == key.leg) else { continue };
-            let points = leg.points.clone();
+            let Some(path) = leg.paths.iter().find(|p| p.path == key.path) else { continue };
             let hop = |p: &PointName| self.agents[p].hops.get(&key).filter(|h| h.is_open());
-            let Some(first) = hop(&points[0]).filter(|_| points.iter().all(|p| hop(p).is_some())) else { continue };
-            let (up, volume) = (first.state != RouteEndState::Building, first.volume());
-            for point in &points {
-                let hop = self.agents.get_mut(point).and_then(|a| a.hops.get_mut(&key)).unwrap();
-                hop.state = match (up, volume) {
-                    (true, Some(bytes)) => {
+            if path.points.iter().all(|p| hop(p).is_some()) {
+                standing.entry((key.generation, key.leg)).or_default().push(key);
+            } else if let Some(first) = self.agents.get_mut(&path.points[0]).and_then(|a| a.hops.get_mut(&key))
+                && first.state == RouteEndState::Active
+                && first.is_open()
+            {
+                first.state = RouteEndState::Degraded;
+            }
+        }
+        for keys in standing.into_values() {
+            self.carry_leg(&keys);
+        }
+    }
+
+    /// One of the leg's paths that stand carries: the one asked to, or that did, or any that stands by.
+    fn carry_leg(&mut self, keys: &[RouteKey]) {
+        let points = |key: &RouteKey| {
+            let leg = self.saga.legs.iter().find(|l| l.leg == key.leg).unwrap();
+            leg.paths.iter().find(|p| p.path == key.path).unwrap().points.clone()
+        };
+        let source = |key: &RouteKey| &self.agents[&points(key)[0]].hops[key];
+        let duty = |key: &RouteKey| source(key).route.duty;
+        let asked = keys.iter().find(|k| duty(k) == Duty::Carry);
+        let helped = keys.iter().find(|k| duty(k) == Duty::Standby && source(k).state != RouteEndState::Building);
+        let carrier = asked.or(helped).cloned();
+        let reached = carrier.as_ref().map(|key| (key, source(key).volume()));
+        let volume = reached.and_then(|(key, volume)| volume.filter(|_| source(key).state != RouteEndState::Building));
+        for key in keys {
+            let mine = carrier.as_ref() == Some(key);
+            for (i, point) in points(key).into_iter().enumerate() {
+                let hop = self.agents.get_mut(&point).and_then(|a| a.hops.get_mut(key)).unwrap();
+                hop.carrying = mine && i == 0;
+                hop.state = match (mine, volume, hop.state) {
+                    (_, _, RouteEndState::Done) => RouteEndState::Done,
+                    (true, Some(bytes), _) => {
                         hop.bytes = bytes;
                         RouteEndState::Done
                     }
                     _ => RouteEndState::Active,
                 };
+            }
+        }
+        if let Some(carrier) = carrier {
+            let source = points(&carrier)[0].clone();
+            let of_leg = |k: &RouteKey| (k.generation, k.leg) == (carrier.generation, carrier.leg) && *k != carrier;
+            let hops = &mut self.agents.get_mut(&source).unwrap().hops;
+            hops.iter_mut().filter(|(k, _)| of_leg(k)).for_each(|(_, hop)| hop.carrying = false);
+        }
+    }
+
+    /// A path that is no more is nowhere, and what is held never lacks a path that is still somewhere.
+    fn check_paths(&self, before: &Saga) {
+        for (was, is) in before.legs.iter().zip(&self.saga.legs) {
+            assert_eq!(is.paths.iter().filter(|p| p.role == PathRole::Carry).count(), 1, "{is:?}");
+            for (number, path) in is.paths.iter().enumerate().filter(|(_, p)| p.role == PathRole::Gone) {
+                if was.paths.get(number).is_some_and(|p| p.role == PathRole::Gone) {
+                    continue;
+                }
+                for point in path.points.iter().filter(|p| !self.saga.dead.contains(*p)) {
+                    let key = |k: &RouteKey| (k.generation, k.leg, k.path) == (self.saga.generation, is.leg, path.path);
+                    assert!(!self.agents[point].hops.keys().any(key), "{point} still has {path:?}");
+                }
             }
         }
     }
@@ -267,9 +342,13 @@ impl World {
             assert!(was.ran_us <= is.ran_us, "{}", context());
         }
         for (was, is) in before.legs.iter().zip(&after.legs) {
-            assert!(was.bytes.iter().all(|(p, n)| is.bytes[p] >= *n), "{}", context());
-            let done = |(_, s): &(&PointName, &RouteEndState)| **s == RouteEndState::Done;
-            assert!(was.seen.iter().filter(done).all(|(p, s)| is.seen.get(p) == Some(s)), "{}", context());
+            assert!(was.paths.len() <= is.paths.len(), "{}", context());
+            for (was, is) in was.paths.iter().zip(&is.paths) {
+                assert_eq!((was.path, &was.links), (is.path, &is.links), "{}", context());
+                assert!(was.bytes.iter().all(|(p, n)| is.bytes[p] >= *n), "{}", context());
+                let done = |(_, s): &(&PointName, &RouteEndState)| **s == RouteEndState::Done;
+                assert!(was.seen.iter().filter(done).all(|(p, s)| is.seen.get(p) == Some(s)), "{}", context());
+            }
         }
         let kept: Saga = serde_json::from_str(&serde_json::to_string(after).unwrap()).unwrap();
         assert_eq!(&kept, after, "a record reads back as it was");
@@ -314,11 +393,11 @@ impl RouteProvider for Line {
     }
 
     fn hops(&self, ask: &Ask<'_>) -> Vec<(PointName, Route)> {
-        let leg = ask.leg;
+        let (leg, path) = (ask.leg, ask.path);
         let hop = |(i, point): (usize, &PointName)| {
             let role = match i {
                 0 => Role::Source,
-                _ if i + 1 == leg.points.len() => Role::Sink,
+                _ if i + 1 == path.points.len() => Role::Sink,
                 _ => Role::Relay,
             };
             let (dataset, offset, bytes, write) = match &leg.purpose {
@@ -331,17 +410,20 @@ impl RouteProvider for Line {
                 _ => RoutePurpose::Transfer { dataset, offset, bytes, write, start: ask.start },
             };
             let route = Route {
-                key: RouteKey { order: ask.order, generation: ask.generation, leg: leg.leg },
+                key: RouteKey { order: ask.order, generation: ask.generation, leg: leg.leg, path: path.path },
                 role,
-                next_link: leg.links.get(i).cloned(),
-                previous: i.checked_sub(1).map(|before| leg.points[before].clone()),
-                rate: leg.rate,
+                next_link: path.links.get(i).cloned(),
+                previous: i.checked_sub(1).map(|before| path.points[before].clone()),
+                rate: leg.rate_of(path),
                 purpose,
                 key_base64: None,
                 hop_secret_base64: None,
+                duty: ask.duty,
+                silence_ms: None,
+                kernel: None,
             };
             (point.clone(), route)
         };
-        leg.points.iter().enumerate().map(hop).collect()
+        path.points.iter().enumerate().map(hop).collect()
     }
 }

@@ -41,6 +41,7 @@ impl Host {
                     numa: group.numa,
                     pcie: group.pcie,
                     health: Health::Ok,
+                    mig: None,
                 });
                 if let Some((share, memory)) = partial {
                     let taken = Used {

@@ -25,25 +25,37 @@ pub async fn take(
     wants: &[LinkWant],
     at: Timestamp,
 ) -> Result<(), Fault> {
-    let mut sums: BTreeMap<(&LinkId, Option<Slots>), u64> = BTreeMap::new();
+    let sums = sums(wants);
+    if sums.is_empty() {
+        return Ok(());
+    }
+    let mut changes = Changes::default();
+    for ((link, slots), rate) in &sums {
+        changes.add(link, *slots, int("link rate", *rate)?);
+    }
+    changes.take(session, at).await?;
+    insert(session, holder, int("generation", generation)?, &sums).await
+}
+
+type Sums<'a> = BTreeMap<(&'a LinkId, Option<Slots>), u64>;
+
+fn sums(wants: &[LinkWant]) -> Sums<'_> {
+    let mut sums = Sums::new();
     for want in wants {
         let sum = sums.entry((&want.link, want.slots)).or_default();
         *sum = sum.saturating_add(want.rate.kbps());
     }
     sums.retain(|_, rate| *rate > 0);
-    if sums.is_empty() {
-        return Ok(());
-    }
+    sums
+}
+
+async fn insert(session: &mut Session<'_>, holder: Holder, generation: i64, sums: &Sums<'_>) -> Result<(), Fault> {
     let (kind, id) = holder.key();
     let mut rows = Vec::with_capacity(sums.len());
-    let mut changes = Changes::default();
     for ((link, slots), rate) in sums {
-        let kbps = int("link rate", rate)?;
-        changes.add(link, slots, kbps);
         let (first, end) = slots.map_or((0, 0), |s| (s.first(), s.end()));
-        rows.push(args![kind, id, int("generation", generation)?, link.as_str(), first, end, kbps]);
+        rows.push(args![kind, id, generation, link.as_str(), first, end, int("link rate", *rate)?]);
     }
-    changes.take(session, at).await?;
     let head = "INSERT INTO link_holds (holder_kind, holder, generation, link, first_slot, end_slot, rate_kbps)";
     let tail = "ON CONFLICT (holder_kind, holder, generation, link, first_slot, end_slot) DO UPDATE \
                 SET rate_kbps = link_holds.rate_kbps + excluded.rate_kbps";
@@ -51,8 +63,44 @@ pub async fn take(
     Ok(())
 }
 
-/// Gives back all that a generation holds on links.
-pub async fn release(session: &mut Session<'_>, holder: Holder, generation: i64, at: Timestamp) -> Result<(), Fault> {
+/// Holds this in place of all that the generation holds: what it gives up and what it takes are one change, so that no link
+/// is ever over-full and none of it can be another's in between.
+pub async fn replace(
+    session: &mut Session<'_>,
+    holder: Holder,
+    generation: i64,
+    wants: &[LinkWant],
+    at: Timestamp,
+) -> Result<(), Fault> {
+    let mut changes = drop_holds(session, holder, generation).await?;
+    let sums = sums(wants);
+    for ((link, slots), rate) in &sums {
+        changes.add(link, *slots, int("link rate", *rate)?);
+    }
+    if changes.0.is_empty() {
+        return Ok(());
+    }
+    let (before, after) = changes.applied(session, at).await?;
+    for (link, held) in &after {
+        let full = held.for_good.saturating_add(held.peak()) > held.capacity;
+        if full && held.takes_more(&before[link]) {
+            return Err(changes.full(link, &before[link]).into());
+        }
+    }
+    // no slot may be above its link's peak, and no link above its capacity, after any statement
+    let between = |(id, held): (&LinkId, &Held)| {
+        let old = &before[id];
+        (id.clone(), held.for_good.min(old.for_good), held.peak().max(old.peak()))
+    };
+    write_sums(session, after.iter().map(between).collect()).await?;
+    write_slots(session, &before, &after).await?;
+    write_links(session, &after).await?;
+    changes.forget_empty(session).await?;
+    insert(session, holder, generation, &sums).await
+}
+
+/// What the generation held, as what is given back.
+async fn drop_holds(session: &mut Session<'_>, holder: Holder, generation: i64) -> Result<Changes, Fault> {
     let (kind, id) = holder.key();
     let sql = "DELETE FROM link_holds WHERE holder_kind = $1 AND holder = $2 AND generation = $3 RETURNING \
                holder_kind, holder, generation, link, first_slot, end_slot, rate_kbps";
@@ -61,7 +109,12 @@ pub async fn release(session: &mut Session<'_>, holder: Holder, generation: i64,
         let hold = rows::link_hold(row)?;
         changes.add(&hold.link, hold.slots, -bound(hold.rate.kbps()));
     }
-    changes.give_back(session, at).await
+    Ok(changes)
+}
+
+/// Gives back all that a generation holds on links.
+pub async fn release(session: &mut Session<'_>, holder: Holder, generation: i64, at: Timestamp) -> Result<(), Fault> {
+    drop_holds(session, holder, generation).await?.give_back(session, at).await
 }
 
 /// Holds at least this much for a live generation: what it holds already counts. A generation that holds no link, or is
@@ -114,7 +167,7 @@ pub async fn forget(session: &mut Session<'_>, at: Timestamp) -> Result<(), Faul
     Ok(())
 }
 
-/// kbit/s more or less, by link; of one sign all.
+/// kbit/s more or less, by link.
 #[derive(Debug, Default)]
 struct Changes(BTreeMap<LinkId, Change>);
 
@@ -135,6 +188,11 @@ struct Held {
 impl Held {
     fn peak(&self) -> i64 {
         self.slots.values().copied().max().unwrap_or(0)
+    }
+
+    fn takes_more(&self, before: &Self) -> bool {
+        let grown = |(slot, kbps): (&u32, &i64)| *kbps > before.slots.get(slot).copied().unwrap_or(0);
+        self.for_good > before.for_good || self.slots.iter().any(grown)
     }
 }
 
@@ -166,6 +224,10 @@ impl Changes {
         let (before, after) = self.applied(session, at).await?;
         write_slots(session, &before, &after).await?;
         write_links(session, &after).await?;
+        self.forget_empty(session).await
+    }
+
+    async fn forget_empty(&self, session: &mut Session<'_>) -> Result<(), Fault> {
         let list = placeholders(1, self.0.len());
         let sql = format!("DELETE FROM link_slots WHERE link IN {list} AND reserved_kbps = 0");
         session.all_built(sql, self.0.keys().map(|id| id.as_str().into()).collect()).await?;
@@ -238,7 +300,12 @@ impl Changes {
 }
 
 async fn write_links(session: &mut Session<'_>, links: &BTreeMap<LinkId, Held>) -> Result<(), Fault> {
-    let rows = links.iter().map(|(id, held)| args![id.as_str(), held.for_good, held.peak()]);
+    write_sums(session, links.iter().map(|(id, held)| (id.clone(), held.for_good, held.peak())).collect()).await
+}
+
+/// What each link holds for good, and its peak.
+async fn write_sums(session: &mut Session<'_>, links: Vec<(LinkId, i64, i64)>) -> Result<(), Fault> {
+    let rows = links.iter().map(|(id, for_good, peak)| args![id.as_str(), *for_good, *peak]);
     let head = "WITH v (id, reserved, peak) AS (";
     let tail = ") UPDATE links SET reserved_kbps = v.reserved, peak_kbps = v.peak FROM v WHERE links.id = v.id";
     session.run_many(head, 3, rows.collect(), tail).await?;

@@ -1,7 +1,7 @@
 //! Orders: new ones, and changes under their version.
 
 use crate::{
-    apply::hold,
+    apply::{hold, links},
     codec::{Reader, int, json, json_or_null},
     error::Fault,
     intent::{Conflict, Holder, OrderChange, Outcome, Reservation},
@@ -59,7 +59,7 @@ pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<C
                document = coalesce($18, document), name = coalesce($19, name) \
                WHERE id = $1 AND version = $2 \
                AND state NOT IN ('rejected', 'completed', 'partial', 'failed', 'cancelled') \
-               RETURNING version, events, tenant";
+               RETURNING version, events, tenant, generation";
     let args = args![
         change.id.0,
         change.version,
@@ -92,6 +92,9 @@ pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<C
         put_decision(session, change.id, decision).await?;
     }
     insert_usage(session, change.id, &change.usage).await?;
+    if let Some(wants) = &change.rehold {
+        links::replace(session, Holder::Order(change.id), r.int("generation")?, wants, change.at).await?;
+    }
     hold::release(session, Holder::Order(change.id), &change.release, change.at).await?;
     Ok(Changed { version })
 }

@@ -31,13 +31,14 @@ pub async fn keep(session: &mut Session<'_>, windows: &[LinkWindow]) -> Result<O
             rtt(|r| r.p95)?,
             rtt(|r| r.p99)?,
             window.loss.map(|loss| int("a loss", loss.ppm())).transpose()?,
+            window.record.as_str(),
         ]);
     }
     if !rows.is_empty() {
         // the first row tells PostgreSQL what the columns are, nulls too: `Value::Int` binds a typed one
         let head = "INSERT INTO link_windows (link, at_us, window_us, sent, received, rtt_min_us, rtt_p50_us, rtt_p95_us, \
-                    rtt_p99_us, loss_ppm)";
-        session.run_many(head, 10, rows, "ON CONFLICT (link, at_us) DO NOTHING").await?;
+                    rtt_p99_us, loss_ppm, record)";
+        session.run_many(head, 11, rows, "ON CONFLICT (link, at_us) DO NOTHING").await?;
     }
     Ok(Outcome::Done)
 }

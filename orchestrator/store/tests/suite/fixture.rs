@@ -85,6 +85,7 @@ pub fn change(record: &OrderRecord, version: i64) -> OrderChange {
         events: vec![],
         usage: vec![],
         release: vec![],
+        rehold: None,
     }
 }
 

@@ -5,6 +5,7 @@
 mod bench;
 mod bounds;
 mod crash;
+mod enrolment;
 mod fixture;
 mod holds;
 mod keys;
@@ -55,6 +56,7 @@ cases! {
     slots:
         what_is_held_for_a_time_leaves_the_rest_of_it_free,
         what_is_held_for_good_is_free_in_no_slot,
+        what_is_held_is_exchanged_in_one_step,
         a_slot_is_never_over_full_whatever_is_written,
         of_many_at_once_a_slot_takes_what_it_has,
         work_that_takes_longer_holds_its_link_for_longer,
@@ -97,6 +99,10 @@ cases! {
         logs_are_kept_once_and_bounded,
         windows_of_links_are_kept_once_and_for_a_time,
         tokens_read_back;
+    enrolment:
+        a_join_token_makes_one_certificate,
+        a_revoked_certificate_is_good_for_nothing,
+        the_newest_authority_stays;
     keys:
         a_key_has_one_first_answer,
         a_key_makes_one_order,

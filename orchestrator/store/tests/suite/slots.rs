@@ -45,6 +45,41 @@ pub async fn what_is_held_for_a_time_leaves_the_rest_of_it_free(bench: &Bench) {
     granted(store, reserve(&accepted(store, "d").await, 1, on_link("ab", 1_000_000))).await;
 }
 
+/// More or less of the same link, for good or in slots: never too much, and all as it was where it does not fit.
+pub async fn what_is_held_is_exchanged_in_one_step(bench: &Bench) {
+    let store = &bench.store;
+    let [a, b, _] = three(bench).await;
+    let wants = |slots, mbps| vec![LinkWant { link: link("ab"), slots, rate: Bandwidth::from_mbps(mbps) }];
+    let exchange = |order: &OrderRecord, version, wants| {
+        let change = rhumb_store::OrderChange { rehold: Some(wants), ..change(order, version) };
+        Intent::Change(Box::new(change))
+    };
+    let held = || async { store.holdings().await.unwrap() };
+    let reserved = rhumb_store::OrderChange { generation: Some(1), ..change(&a, 1) };
+    let reserve_a =
+        Intent::Reserve { order: a.id, generation: 1, reservation: booked(0, 4, 900), change: Box::new(reserved) };
+    granted(store, reserve_a).await;
+    // what it has itself is in its way no more than it is in reality
+    done(store, exchange(&a, 2, wants(slots(0, 6), 950))).await;
+    audit(store).await;
+    granted(store, reserve(&b, 1, booked(4, 8, 50))).await;
+    // a change of 900 to 1100 of 1000 is refused, and nothing of it is left
+    let before = held().await;
+    assert!(matches!(refused(store, exchange(&a, 3, wants(slots(0, 6), 1_100))).await, Conflict::Link { .. }));
+    assert!(matches!(refused(store, exchange(&a, 3, wants(slots(0, 6), 951))).await, Conflict::Link { .. }));
+    assert_eq!(held().await, before);
+    audit(store).await;
+    // from slots to for good, and back to less
+    done(store, exchange(&a, 3, wants(None, 950))).await;
+    audit(store).await;
+    assert_eq!(held().await.reserved[0].1, Bandwidth::from_mbps(950));
+    done(store, exchange(&a, 4, wants(slots(2, 3), 10))).await;
+    audit(store).await;
+    done(store, exchange(&a, 5, Vec::new())).await;
+    audit(store).await;
+    assert_eq!(held().await.links.len(), 1, "b's");
+}
+
 pub async fn what_is_held_for_good_is_free_in_no_slot(bench: &Bench) {
     let store = &bench.store;
     let [a, b, c] = three(bench).await;

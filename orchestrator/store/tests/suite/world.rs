@@ -119,6 +119,7 @@ pub async fn windows_of_links_are_kept_once_and_for_a_time(bench: &Bench) {
         received: rtt.map_or(0, |_| 299),
         rtt: rtt.map(|rtt| WindowRtt { min: us(rtt), p50: us(rtt + 1), p95: us(rtt + 2), p99: us(rtt + 3) }),
         loss: rtt.map(|_| rhumb_model::Ppm::from_ppm(3_333)),
+        record: format!("{{\"sent\":{second}}}"),
     };
     let kept = vec![window("ab", 60, Some(10)), window("ab", 120, None), window("ab", 180, Some(30))];
     // one of a link that is configured no more is left out, and the others are kept all the same

@@ -1,8 +1,8 @@
 //! A library with the names of `libnvidia-ml.so.1` and no GPU behind it.
 //!
 //! What it says stands in the file beside it, named as the library with `.spec` at the end, one setting a line:
-//! `gpus 8`, `switches 4` (else cards are bridged in pairs), `mig INDEX SLICES`, `fail SYMBOL CODE [INDEX]` and
-//! `hang SYMBOL [INDEX]`, where the symbol may be `*`. It is read when the library is initialised.
+//! `gpus 8`, `switches 4` (else cards are bridged in pairs), `mig INDEX SLICES`, `xid INDEX NUMBER`, `fail SYMBOL CODE [INDEX]`
+//! and `hang SYMBOL [INDEX]`, where the symbol may be `*`. It is read when the library is initialised.
 #![allow(non_snake_case, non_camel_case_types, clippy::missing_safety_doc)]
 
 use std::{
@@ -20,6 +20,7 @@ const NOT_SUPPORTED: Code = 3;
 const NOT_FOUND: Code = 6;
 const TOO_SMALL: Code = 7;
 const NO_DRIVER: Code = 9;
+const TIMEOUT: Code = 10;
 
 /// A card's number and one; a slice is `1_000 + 10 x card + slice`.
 type Handle = *mut c_void;
@@ -29,11 +30,15 @@ struct Node {
     gpus: u32,
     switches: u32,
     mig: Vec<(u32, u32)>,
+    xid: Vec<(u32, u32)>,
     fail: Vec<(String, Code, Option<u32>)>,
     hang: Vec<(String, Option<u32>)>,
 }
 
 static NODE: RwLock<Option<Node>> = RwLock::new(None);
+
+/// Cards of the event sets, and how many errors each has given out; a set's handle is its place and one.
+static SETS: RwLock<Vec<(u32, usize)>> = RwLock::new(Vec::new());
 
 #[repr(C)]
 struct DlInfo {
@@ -71,6 +76,7 @@ fn load() -> Result<(), Code> {
             Some(&"gpus") => node.gpus = number(1).unwrap_or(0),
             Some(&"switches") => node.switches = number(1).unwrap_or(0),
             Some(&"mig") => node.mig.push((number(1).unwrap_or(0), number(2).unwrap_or(0))),
+            Some(&"xid") => node.xid.push((number(1).unwrap_or(0), number(2).unwrap_or(0))),
             Some(&"fail") => node.fail.push((word(1), number(2).unwrap_or(999), number(3))),
             Some(&"hang") => node.hang.push((word(1), number(2))),
             _ => {}
@@ -156,6 +162,20 @@ pub struct Process {
     used: c_ulonglong,
     gpu_instance: c_uint,
     compute_instance: c_uint,
+}
+
+#[repr(C)]
+pub struct Event {
+    device: Handle,
+    kind: c_ulonglong,
+    data: c_ulonglong,
+    gpu_instance: c_uint,
+    compute_instance: c_uint,
+}
+
+fn card_of(set: Handle) -> Option<u32> {
+    let sets = SETS.read().unwrap_or_else(|e| e.into_inner());
+    sets.get((set as usize).wrapping_sub(1)).map(|(card, _)| *card)
 }
 
 /// Bus numbers of cards; switches stand from 5 on.
@@ -283,4 +303,31 @@ api! {
         *to = if card(a) / 4 == card(b) / 4 { 40 } else { 50 };
         Ok(())
     }
+    nvmlEventSetCreate(to: *mut Handle) None, {
+        let mut sets = SETS.write().unwrap_or_else(|e| e.into_inner());
+        sets.push((0, 0));
+        *to = sets.len() as Handle;
+        Ok(())
+    }
+    nvmlDeviceRegisterEvents(device: Handle, _kinds: c_ulonglong, set: Handle) Some(card(device)), {
+        let mut sets = SETS.write().unwrap_or_else(|e| e.into_inner());
+        sets.get_mut((set as usize).wrapping_sub(1)).ok_or(INVALID)?.0 = card(device);
+        Ok(())
+    }
+    nvmlEventSetWait_v2(set: Handle, to: *mut Event, _milliseconds: c_uint) card_of(set), {
+        let mut sets = SETS.write().unwrap_or_else(|e| e.into_inner());
+        let (card, given) = sets.get_mut((set as usize).wrapping_sub(1)).ok_or(INVALID)?;
+        let next = node(|n| n.xid.iter().filter(|(at, _)| at == card).nth(*given).map(|(_, number)| *number))?;
+        let Some(number) = next else { return Err(TIMEOUT) };
+        *given += 1;
+        to.write(Event {
+            device: (*card as usize + 1) as Handle,
+            kind: 8,
+            data: u64::from(number),
+            gpu_instance: u32::MAX,
+            compute_instance: u32::MAX,
+        });
+        Ok(())
+    }
+    nvmlEventSetFree(_set: Handle) None, { Ok(()) }
 }

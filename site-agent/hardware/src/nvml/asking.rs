@@ -1,4 +1,4 @@
-//! Calls of a driver that may hang: each in a thread of its own, waited for no longer than it has.
+//! Calls of a driver that may hang: each in a thread that nothing else waits for, and waited for no longer than it has.
 
 use nvml_wrapper::{Device, Nvml, error::NvmlError};
 use rhumb_devices::{Value, Why};
@@ -21,6 +21,38 @@ pub(super) struct Hanging {
     calls: BTreeMap<&'static str, u32>,
     cards: BTreeMap<u32, u32>,
     all: u32,
+    /// Threads that are free for the next call: none of them is in one.
+    idle: Vec<Worker>,
+}
+
+/// A thread that makes one call after the other. One that hangs is not seen again until its call comes back.
+#[derive(Debug)]
+struct Worker(mpsc::Sender<(Job, Self)>);
+
+/// A call, which puts the worker that made it back among the idle ones.
+type Job = Box<dyn FnOnce(Worker) + Send>;
+
+/// Has the call made by a thread that is free, or by a new one. `None`: there is no thread to be had.
+fn hand(hanging: &Mutex<Hanging>, job: Job) -> Option<()> {
+    let Some(worker) = locked(hanging).idle.pop() else { return start(job) };
+    let give = worker.0.clone();
+    match give.send((job, worker)) {
+        Ok(()) => Some(()),
+        Err(mpsc::SendError((job, _))) => start(job),
+    }
+}
+
+fn start(job: Job) -> Option<()> {
+    let (give, take) = mpsc::channel();
+    let first = Worker(give);
+    let thread = move || {
+        job(first);
+        // the end of all who could have another call is its end
+        while let Ok((job, worker)) = take.recv() {
+            job(worker);
+        }
+    };
+    thread::Builder::new().name("driver call".into()).spawn(thread).ok().map(|_| ())
 }
 
 /// Whose call it is.
@@ -71,16 +103,18 @@ pub(super) fn within<T: Send + 'static>(
     let (tell, told) = mpsc::sync_channel(1);
     let stage = Arc::new(Mutex::new(Stage::Waited));
     let (there, counted) = (Arc::clone(&stage), Arc::clone(hanging));
-    let thread = move || {
+    let job = move |worker: Worker| {
         let answer = call();
         let mut stage = locked(&there);
-        _ = tell.send(answer);
+        let mut counted = locked(&counted);
         if *stage == Stage::GivenUp {
-            locked(&counted).count(whose, -1);
+            counted.count(whose, -1);
         }
         *stage = Stage::Back;
+        counted.idle.push(worker);
+        _ = tell.send(answer);
     };
-    thread::Builder::new().name("driver call".into()).spawn(thread).ok()?;
+    hand(hanging, Box::new(job))?;
     told.recv_timeout(limit).ok().or_else(|| {
         let mut stage = locked(&stage);
         if *stage == Stage::Back {
@@ -112,6 +146,17 @@ impl<'a> Asking<'a> {
     ) -> Value<T> {
         let nvml = self.nvml;
         self.ask((call, None), move || ask(nvml))
+    }
+
+    /// Of one card, where it is not its handle alone that is needed.
+    pub(super) fn of<T: Send + 'static>(
+        &mut self,
+        card: u32,
+        call: &'static str,
+        ask: impl FnOnce(&'static Nvml) -> Result<T, NvmlError> + Send + 'static,
+    ) -> Value<T> {
+        let nvml = self.nvml;
+        self.ask((call, Some(card)), move || ask(nvml))
     }
 
     pub(super) fn card(&mut self, index: u32) -> Card<'_, 'a> {

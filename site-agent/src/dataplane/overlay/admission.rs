@@ -38,7 +38,7 @@ pub(crate) async fn call(from: &PointName, route: &RouteSpec, next: &PeerLink, l
         }
         let mac = proof(route.hop.as_ref(), Side::Caller, &transcript);
         hop.writer.frame(&Frame::Proof { mac }).await?;
-        Ok(hop.trusted())
+        Ok(hop.trusted().watched(route.silence))
     });
     match called.await {
         Err(_) => Err(unreached(format!("no answer within {} ms", limits.connect.as_millis()))),

@@ -1,8 +1,14 @@
 //! What is known of one route here: its state and how many bytes it has moved.
 
-use super::spec::RouteSpec;
-use rhumb_wire::{RouteEndState, RouteStatus};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use super::{
+    spec::{Place, RouteSpec},
+    standby::GOOD_PERCENT,
+};
+use rhumb_wire::{RouteEndState, RouteFigures, RouteStatus};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 use tokio::sync::watch;
 
 /// Counts state changes, so that whoever reports them can wait for one.
@@ -12,9 +18,38 @@ pub(crate) type Changed = Arc<watch::Sender<u64>>;
 pub(crate) struct RouteCell {
     pub(crate) spec: RouteSpec,
     state: Mutex<(RouteEndState, String)>,
+    counters: Arc<Counters>,
+    share: Mutex<Share>,
+    figures: Mutex<Option<RouteFigures>>,
+    /// Octets passed each way over this path since this process began, repeated ones included.
+    passed: [AtomicU64; 2],
+    changed: Changed,
+}
+
+/// How far a leg has come here, both ways. All paths of a leg share them at its ends.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
     forward: Mutex<Counter>,
     back: Mutex<Counter>,
-    changed: Changed,
+}
+
+impl Counters {
+    fn totals(&self) -> (u64, u64) {
+        let total = |counter: &Mutex<Counter>| {
+            let counter = *lock(counter);
+            counter.before + counter.reached
+        };
+        (total(&self.forward), total(&self.back))
+    }
+}
+
+/// What of the counters this path shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// As they are: this path moves them.
+    Moving,
+    /// As they were when another path took over: bytes there and back.
+    Stood(u64, u64),
 }
 
 /// Payload of one direction. What passes a second time, because a connection was lost, is counted apart, so that the count
@@ -45,34 +80,93 @@ pub(crate) enum Way {
 }
 
 impl RouteCell {
+    /// Of a relay, whose counters are its own.
     pub(crate) fn new(spec: RouteSpec, changed: Changed) -> Self {
+        Self::sharing(spec, changed, Arc::default(), Share::Moving)
+    }
+
+    /// Of one path of a leg at its end: it shows nothing before it carries.
+    pub(crate) fn at_end(spec: RouteSpec, changed: Changed, counters: Arc<Counters>) -> Self {
+        Self::sharing(spec, changed, counters, Share::Stood(0, 0))
+    }
+
+    fn sharing(spec: RouteSpec, changed: Changed, counters: Arc<Counters>, share: Share) -> Self {
+        let state = Mutex::new((RouteEndState::Building, String::new()));
         Self {
             spec,
-            state: Mutex::new((RouteEndState::Building, String::new())),
-            forward: Mutex::default(),
-            back: Mutex::default(),
+            state,
+            counters,
+            share: Mutex::new(share),
+            figures: Mutex::default(),
+            passed: [AtomicU64::new(0), AtomicU64::new(0)],
             changed,
         }
     }
 
+    /// From now on the leg's bytes take this path.
+    pub(crate) fn take_over(&self) {
+        let before = std::mem::replace(&mut *lock(&self.share), Share::Moving);
+        if before != Share::Moving {
+            self.changed.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Another path of the leg takes its bytes.
+    pub(crate) fn stand_down(&self) {
+        let mut share = lock(&self.share);
+        if *share == Share::Moving {
+            let (forward, back) = self.counters.totals();
+            *share = Share::Stood(forward, back);
+        }
+    }
+
+    /// Whether a test of its rate went well.
+    pub(crate) fn is_tested(&self) -> bool {
+        let good = |t: rhumb_wire::TestedRate| t.arrived.kbps().saturating_mul(100) >= t.sent.kbps() * GOOD_PERCENT;
+        lock(&self.figures).and_then(|f| f.tested).is_some_and(good)
+    }
+
+    /// Another test of its rate.
+    pub(crate) fn tested(&self, tested: rhumb_wire::TestedRate) {
+        if let Some(figures) = lock(&self.figures).as_mut() {
+            figures.tested = Some(tested);
+        }
+    }
+
+    /// What was measured over this path.
+    pub(crate) fn measured(&self, rtt_us: u64, tested: Option<rhumb_wire::TestedRate>) {
+        let mut figures = lock(&self.figures);
+        let before = figures.and_then(|f| f.tested);
+        *figures = Some(RouteFigures { rtt_us, tested: tested.or(before) });
+    }
+
     pub(crate) fn status(&self) -> RouteStatus {
         let (state, message) = lock(&self.state).clone();
-        let total = |counter: &Mutex<Counter>| {
-            let counter = *lock(counter);
-            counter.before + counter.reached
+        let share = *lock(&self.share);
+        let (bytes, bytes_back) = match share {
+            Share::Moving => self.counters.totals(),
+            Share::Stood(bytes, bytes_back) => (bytes, bytes_back),
         };
-        let (bytes, bytes_back) = (total(&self.forward), total(&self.back));
-        RouteStatus { key: self.spec.key.clone(), state, bytes, bytes_back, message }
+        let is_source = matches!(self.spec.place, Place::Source { .. });
+        let carrying = is_source && share == Share::Moving;
+        let figures = *lock(&self.figures);
+        RouteStatus { key: self.spec.key.clone(), state, bytes, bytes_back, message, figures, carrying }
     }
 
     /// Payload bytes that passed here more than once, both ways.
     pub(crate) fn sent_again(&self) -> u64 {
-        lock(&self.forward).again + lock(&self.back).again
+        lock(&self.counters.forward).again + lock(&self.counters.back).again
     }
 
     /// Bytes `offset..offset + bytes` of this session passed here.
     pub(crate) fn pass(&self, way: Way, offset: u64, bytes: u64) {
+        self.passed[usize::from(way == Way::Back)].fetch_add(bytes, Ordering::Relaxed);
         lock(self.counter(way)).pass(offset, bytes);
+    }
+
+    /// Octets sent on to the next hop, and back to the previous one.
+    pub(crate) fn passed(&self, way: Way) -> u64 {
+        self.passed[usize::from(way == Way::Back)].load(Ordering::Relaxed)
     }
 
     /// The far end has all bytes of this session before `offset`, so they passed here, be it before this process began.
@@ -87,7 +181,7 @@ impl RouteCell {
 
     /// The ends begin again at offset 0.
     pub(crate) fn new_session(&self) {
-        for counter in [&self.forward, &self.back] {
+        for counter in [&self.counters.forward, &self.counters.back] {
             let mut counter = lock(counter);
             counter.before += std::mem::take(&mut counter.reached);
         }
@@ -140,8 +234,8 @@ impl RouteCell {
 
     fn counter(&self, way: Way) -> &Mutex<Counter> {
         match way {
-            Way::Forward => &self.forward,
-            Way::Back => &self.back,
+            Way::Forward => &self.counters.forward,
+            Way::Back => &self.counters.back,
         }
     }
 }

@@ -70,6 +70,12 @@ pub struct Limits {
     pub transfer_window_bytes: u64,
     /// Bytes of a transfer after which the sink makes sure of what it has.
     pub progress_bytes: u64,
+    /// Bytes that show, before a path is called active, how fast they come out at its end; sent at the route's rate, but not
+    /// within less than `test_time`.
+    pub test_bytes: u64,
+    pub test_time: Duration,
+    /// A path that carries nothing is probed this often.
+    pub probe: Duration,
     /// Connections of processes that one leg carries at a time; more are closed.
     pub channels: usize,
     /// Connections of processes that wait for a partner at one flow.
@@ -92,6 +98,10 @@ impl Default for Limits {
             // 64 MiB in flight are 1 Gbit/s over half a second
             transfer_window_bytes: 64 << 20,
             progress_bytes: 4 << 20,
+            // 256 KiB within 100 ms attest 21 Mbit/s; more bytes would disturb those who pay for the links
+            test_bytes: 256 << 10,
+            test_time: Duration::from_millis(100),
+            probe: Duration::from_secs(1),
             channels: 64,
             waiting: 64,
         }

@@ -15,7 +15,7 @@ use rhumb_model::PointName;
 use rhumb_wire::report::RouteKey;
 
 /// Version of this protocol; a hop of another one is refused.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Most payload one DATA frame carries.
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 /// What sealing adds to a payload: the tag of ChaCha20-Poly1305 (RFC 8439).
@@ -157,6 +157,18 @@ pub enum Frame {
     },
     Error(String),
     KeepAlive,
+    /// Source to sink over a path that carries nothing: answered by an echo of the same number.
+    Probe {
+        number: u64,
+    },
+    /// Sink to source. What has come of fill since the echo before: bytes after the first frame's, and how long they took.
+    Echo {
+        number: u64,
+        filled: u64,
+        us: u64,
+    },
+    /// Source to sink: so many bytes of nothing, to see how fast they come.
+    Fill(u16),
 }
 
 impl Data {
@@ -212,6 +224,7 @@ pub fn put(frame: &Frame, out: &mut BytesMut) {
             out.put_slice(hello.route.order.0.as_bytes());
             out.put_u64(hello.route.generation);
             out.put_u32(hello.route.leg);
+            out.put_u32(hello.route.path);
             out.put_slice(&hello.nonce);
         }
         Frame::Challenge { nonce, mac } => {
@@ -267,6 +280,20 @@ pub fn put(frame: &Frame, out: &mut BytesMut) {
             out.put_slice(&text.as_bytes()[..text.floor_char_boundary(ERROR_BYTES_MAX)]);
         }
         Frame::KeepAlive => out.put_u8(11),
+        Frame::Probe { number } => {
+            out.put_u8(12);
+            out.put_u64(*number);
+        }
+        Frame::Echo { number, filled, us } => {
+            out.put_u8(13);
+            out.put_u64(*number);
+            out.put_u64(*filled);
+            out.put_u64(*us);
+        }
+        Frame::Fill(bytes) => {
+            out.put_u8(14);
+            out.put_bytes(0, usize::from(*bytes));
+        }
     }
     let length = u32::try_from(out.len() - start - LENGTH_BYTES).expect("a frame is far below 4 GiB");
     out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());

@@ -19,6 +19,9 @@ use tokio::{
 /// Read from a socket at a time.
 const READ_BYTES: usize = 64 << 10;
 
+/// Signs of life within what counts as silence: a late timer or two must not look like a cut.
+const KEEP_ALIVES: u32 = 5;
+
 /// Why a circuit ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Lost {
@@ -48,6 +51,8 @@ pub(crate) enum Lost {
     Local(String),
     #[error("the way to the neighbour changed")]
     Changed,
+    #[error("another path of the leg carries it")]
+    HandedOver,
 }
 
 #[derive(Debug)]
@@ -62,7 +67,7 @@ pub(crate) struct HopReader {
     buffer: BytesMut,
     pub(crate) frame_limit: usize,
     heard: Instant,
-    silence: Duration,
+    pub(crate) silence: Duration,
 }
 
 #[derive(Debug)]
@@ -70,7 +75,7 @@ pub(crate) struct HopWriter {
     half: OwnedWriteHalf,
     out: BytesMut,
     stuck: Duration,
-    keep_alive: Duration,
+    pub(crate) keep_alive: Duration,
     /// A frame went out in part only: nothing can follow it.
     torn: bool,
 }
@@ -83,6 +88,14 @@ impl Hop {
         let reader = HopReader { half: read, buffer: BytesMut::new(), frame_limit, heard, silence };
         let (stuck, keep_alive) = (limits.stuck, limits.keep_alive);
         Ok(Self { reader, writer: HopWriter { half: write, out: BytesMut::new(), stuck, keep_alive, torn: false } })
+    }
+
+    /// A neighbour that is silent for so long is lost; each side says often enough that it is alive.
+    pub(crate) fn watched(mut self, silence: Option<Duration>) -> Self {
+        if let Some(silence) = silence {
+            (self.reader.silence, self.writer.keep_alive) = (silence, silence / KEEP_ALIVES);
+        }
+        self
     }
 
     /// The other side has proved who it is.

@@ -27,6 +27,7 @@ mod desk;
 mod flows;
 pub mod frame;
 mod hop;
+mod leg;
 mod listener;
 mod mux;
 mod pace;
@@ -35,6 +36,7 @@ mod seal;
 mod secret;
 mod spec;
 mod staging;
+mod standby;
 mod stream;
 mod table;
 mod transfer_sink;
@@ -45,14 +47,14 @@ pub use staging::StagedInput;
 
 use context::Context;
 use flows::Flows;
-use rhumb_model::{ComponentName, DatasetName, OrderId, PointName};
+use rhumb_model::{ComponentName, DatasetName, LinkId, OrderId, PointName};
 use rhumb_wire::{
     FlowEndpoint, PeerLink, Route, RouteStatus,
     report::{AssignmentKey, RouteKey},
 };
 use staging::Staging;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     net::SocketAddr,
     path::PathBuf,
@@ -124,6 +126,12 @@ impl Overlay {
     /// Every route here, by key. One that was torn down is listed until its connections are closed.
     pub fn status(&self) -> Vec<RouteStatus> {
         self.table.status()
+    }
+
+    /// Payload octets that this point has sent over each of these links since it started, repeated ones included. What goes
+    /// back on a route leaves by the one link to its previous hop; of several the first.
+    pub fn passed(&self, links: &[PeerLink]) -> BTreeMap<LinkId, u64> {
+        self.table.passed(links)
     }
 
     /// Changes with the state of any route, and when one that was torn down is gone.

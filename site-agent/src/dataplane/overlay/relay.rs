@@ -133,14 +133,19 @@ async fn pass(
             cell.reached(Way::Forward, bytes);
             cell.done();
         }
-        (Frame::Ack(_) | Frame::Credit { .. }, _) => {}
+        (Frame::Ack(_) | Frame::Credit { .. }, _) | (Frame::Probe { .. }, Way::Forward) => {}
+        (Frame::Echo { .. }, Way::Back) => cell.active(),
+        (Frame::Fill(bytes), Way::Forward) => pacer.take(usize::from(bytes).max(1), to).await?,
         (
             Frame::Hello(_)
             | Frame::Challenge { .. }
             | Frame::Proof { .. }
             | Frame::Open(_)
             | Frame::Opened(_)
-            | Frame::Fin { .. },
+            | Frame::Fin { .. }
+            | Frame::Probe { .. }
+            | Frame::Echo { .. }
+            | Frame::Fill(_),
             _,
         ) => return Err(Lost::Protocol("a frame came from the wrong side")),
     }

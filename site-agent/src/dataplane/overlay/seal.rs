@@ -94,7 +94,7 @@ mod tests {
 
     fn pair(salt: u8, direction: Direction) -> (Seal, Seal) {
         let key = Secret::from_octets([7; 32]);
-        let route = RouteKey { order: OrderId(Uuid::nil()), generation: 1, leg: 2 };
+        let route = RouteKey { order: OrderId(Uuid::nil()), generation: 1, leg: 2, path: 0 };
         let make = || Seal::new(&key, &route, [&[salt; 16], &[9; 16]], direction);
         (make(), make())
     }

@@ -2,8 +2,11 @@
 
 use super::secret::Secret;
 use rhumb_model::{Bandwidth, DatasetName, LinkId, PointName};
-use rhumb_wire::{PeerLink, Role, Route, RoutePurpose, report::RouteKey};
-use std::collections::{BTreeMap, BTreeSet};
+use rhumb_wire::{Duty, PeerLink, Role, Route, RoutePurpose, report::RouteKey};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// A change of any of this makes another route: the old one is torn down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub(crate) struct RouteSpec {
     pub seal: Option<Secret>,
     /// Shared by the hops.
     pub hop: Option<Secret>,
+    /// What of a neighbour counts as lost, where the route says so.
+    pub silence: Option<Duration>,
 }
 
 /// Where on the path this point stands.
@@ -46,6 +51,8 @@ pub(crate) struct Tuning {
     pub rate: Bandwidth,
     /// Transfers send from now on.
     pub go: Go,
+    /// What the path is there for.
+    pub duty: Duty,
     /// Where the next hop is reached; `None` while its link is not known.
     pub next: Option<PeerLink>,
     /// Whether the previous hop may connect.
@@ -72,13 +79,16 @@ impl RouteSpec {
         }
     }
 
-    fn next(&self) -> Option<&LinkId> {
+    pub(crate) fn next(&self) -> Option<&LinkId> {
         match &self.place {
             Place::Source { next } | Place::Relay { next, .. } => Some(next),
             Place::Sink { .. } => None,
         }
     }
 }
+
+/// Less would be a late timer.
+const SILENCE_LEAST_MS: u64 = 100;
 
 /// Why a route cannot be served; shown in its status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -130,6 +140,7 @@ pub(crate) fn spec(route: &Route) -> Result<RouteSpec, SpecError> {
         job,
         seal: secret(&route.key_base64, "key")?,
         hop: secret(&route.hop_secret_base64, "hop secret")?,
+        silence: route.silence_ms.map(|ms| Duration::from_millis(ms.max(SILENCE_LEAST_MS))),
     })
 }
 
@@ -145,6 +156,7 @@ pub(crate) fn tuning(
     Tuning {
         rate: route.rate,
         go: if start { Go::Send } else { Go::Hold },
+        duty: route.duty,
         next: spec.next().and_then(|link| links.get(link)).map(|&link| link.clone()),
         previous: if known { Admission::Allowed } else { Admission::Barred },
     }
@@ -158,7 +170,7 @@ mod tests {
 
     fn route() -> Route {
         Route {
-            key: RouteKey { order: OrderId(Uuid::nil()), generation: 1, leg: 0 },
+            key: RouteKey { order: OrderId(Uuid::nil()), generation: 1, leg: 0, path: 0 },
             role: Role::Relay,
             next_link: Some(LinkId::new("b-c").unwrap()),
             previous: Some(PointName::new("a").unwrap()),
@@ -172,6 +184,9 @@ mod tests {
             },
             key_base64: None,
             hop_secret_base64: None,
+            duty: Duty::Carry,
+            silence_ms: None,
+            kernel: None,
         }
     }
 

@@ -151,7 +151,7 @@ impl StreamEnd {
 
     /// Carries messages both ways; ends only with the circuit.
     pub(crate) async fn carry(self: &Arc<Self>, circuit: Circuit) -> Result<(), Lost> {
-        let Circuit { hop: Hop { mut reader, writer }, seal, unseal, tuning } = circuit;
+        let Circuit { hop: Hop { mut reader, writer }, seal, unseal, tuning, .. } = circuit;
         // what the far end has by now may be news to those who wait for room
         self.room.notify_waiters();
         tokio::select! {
@@ -179,6 +179,8 @@ impl StreamEnd {
                     };
                     self.take(&data)?;
                 }
+                // of a probe sent before it carried
+                Frame::Echo { .. } => {}
                 _ => return Err(Lost::Protocol("a stream consists of data")),
             }
         }

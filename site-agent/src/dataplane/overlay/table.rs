@@ -1,14 +1,15 @@
 //! The routes this point has, and making them what they should be.
 
 use super::{
-    cell::{RouteCell, lock},
+    cell::{RouteCell, Way, lock},
     circuit::{self, SinkEnd, SourceEnd},
     context::Context,
     hop::Hop,
+    leg::{LegEnd, Shared},
     mux::End,
     relay,
     spec::{self, Admission, Job, Place, RouteSpec, Tuning},
-    staging::{Leg, Span, stage_key},
+    staging::{Span, stage_key},
     stream::StreamEnd,
     transfer_sink::TransferSink,
     transfer_source::TransferSource,
@@ -34,6 +35,26 @@ struct Routes {
     broken: BTreeMap<RouteKey, String>,
     /// Torn down, its task not ended yet.
     closing: Vec<Arc<RouteCell>>,
+    /// What routes that are gone have passed.
+    gone: Passed,
+}
+
+/// Octets sent to next hops by link, and back to previous hops by their name.
+#[derive(Debug, Clone, Default)]
+struct Passed {
+    on: BTreeMap<LinkId, u64>,
+    back: BTreeMap<PointName, u64>,
+}
+
+impl Passed {
+    fn add(&mut self, cell: &RouteCell) {
+        if let Some(link) = cell.spec.next() {
+            *self.on.entry(link.clone()).or_default() += cell.passed(Way::Forward);
+        }
+        if let Some(point) = cell.spec.previous() {
+            *self.back.entry(point.clone()).or_default() += cell.passed(Way::Back);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -42,7 +63,25 @@ struct Live {
     tuning: watch::Sender<Tuning>,
     /// Takes the connections of the previous hop; none at the source.
     incoming: Option<mpsc::Sender<Hop>>,
+    /// Where the leg begins or ends here; none at a relay.
+    end: Option<EndOfLeg>,
     stop: CancellationToken,
+}
+
+/// What the paths of one leg have in common here.
+#[derive(Debug, Clone)]
+enum EndOfLeg {
+    Source(Arc<LegEnd<SourceEnd>>),
+    Sink(Arc<LegEnd<SinkEnd>>),
+}
+
+impl EndOfLeg {
+    fn shared(&self) -> &Arc<Shared> {
+        match self {
+            Self::Source(end) => end.shared(),
+            Self::Sink(end) => end.shared(),
+        }
+    }
 }
 
 impl Table {
@@ -77,17 +116,24 @@ impl Table {
                     *now = tuning;
                     changed
                 });
+                if let Some(end) = &live.end {
+                    end.shared().put(&live.cell, &live.tuning.borrow());
+                }
             } else {
-                fresh.push(Setup::new(context, spec, tuning));
+                let known =
+                    routes.live.values().map(|l| (&l.cell, l.end.as_ref())).chain(fresh.iter().map(Setup::known));
+                let mut ends = known.filter_map(|(cell, end)| end.filter(|_| Shared::takes(&cell.spec, &spec)));
+                let end = ends.next().cloned();
+                match Setup::new(context, spec, tuning, end) {
+                    Ok(setup) => fresh.push(setup),
+                    Err((key, why)) => drop(broken.insert(key, why)),
+                }
             }
         }
         // only now, when all legs of a file have joined it, may one of them find it whole
         for setup in fresh {
             let key = setup.cell.spec.key.clone();
-            match setup.start(context, self) {
-                Ok(live) => drop(routes.live.insert(key, live)),
-                Err(why) => drop(broken.insert(key, why)),
-            }
+            routes.live.insert(key, setup.start(context, self));
         }
         let news = routes.broken != broken;
         routes.broken = broken;
@@ -107,13 +153,28 @@ impl Table {
         }
         for (key, message) in &routes.broken {
             let (key, message) = (key.clone(), message.clone());
-            let status = RouteStatus { key, state: RouteEndState::Failed, bytes: 0, bytes_back: 0, message };
+            let state = RouteEndState::Failed;
+            let status = RouteStatus { key, state, bytes: 0, bytes_back: 0, message, figures: None, carrying: false };
             all.insert(status.key.clone(), status);
         }
         for (key, live) in &routes.live {
             all.insert(key.clone(), live.cell.status());
         }
         all.into_values().collect()
+    }
+
+    /// Octets sent over each link.
+    pub(crate) fn passed(&self, links: &[PeerLink]) -> BTreeMap<LinkId, u64> {
+        let routes = lock(&self.routes);
+        let mut passed = routes.gone.clone();
+        routes.live.values().map(|live| &live.cell).chain(&routes.closing).for_each(|cell| passed.add(cell));
+        drop(routes);
+        for (point, bytes) in passed.back {
+            if let Some(link) = links.iter().find(|link| link.to == point) {
+                *passed.on.entry(link.link.clone()).or_default() += bytes;
+            }
+        }
+        passed.on
     }
 
     pub(crate) fn sent_again(&self, key: &RouteKey) -> u64 {
@@ -130,7 +191,12 @@ impl Table {
     }
 
     fn closed(&self, cell: &Arc<RouteCell>) {
-        lock(&self.routes).closing.retain(|closing| !Arc::ptr_eq(closing, cell));
+        let mut routes = lock(&self.routes);
+        let before = routes.closing.len();
+        routes.closing.retain(|closing| !Arc::ptr_eq(closing, cell));
+        if routes.closing.len() < before {
+            routes.gone.add(cell);
+        }
     }
 }
 
@@ -142,8 +208,14 @@ impl Routes {
                 return true;
             }
             live.stop.cancel();
-            if let Job::Stream { flow } = live.cell.spec.job {
-                context.flows.leg_gone(key.order, key.generation, flow, key.leg);
+            // the leg goes with its last path
+            if let Some(end) = &live.end
+                && end.shared().leave(key.path)
+            {
+                end.shared().stop.cancel();
+                if let Job::Stream { flow } = live.cell.spec.job {
+                    context.flows.leg_gone(key.order, key.generation, flow, key.leg);
+                }
             }
             closing.push(Arc::clone(&live.cell));
             false
@@ -155,59 +227,50 @@ impl Routes {
 struct Setup {
     cell: Arc<RouteCell>,
     tuning: watch::Sender<Tuning>,
-    leg: Option<Arc<Leg>>,
+    end: Option<EndOfLeg>,
 }
 
 impl Setup {
-    fn new(context: &Context, spec: RouteSpec, tuning: Tuning) -> Self {
-        let leg = match (&spec.place, &spec.job) {
-            (Place::Sink { .. }, Job::Transfer { dataset, offset, bytes, fate }) => {
-                let span = Span { offset: *offset, bytes: *bytes };
-                Some(context.staging.join(stage_key(&spec.key, dataset, *fate), spec.key.leg, span))
-            }
-            _ => None,
+    /// `end`: of the leg, where it has another path here already. An error names the route.
+    fn new(
+        context: &Arc<Context>,
+        spec: RouteSpec,
+        tuning: Tuning,
+        end: Option<EndOfLeg>,
+    ) -> Result<Self, (RouteKey, String)> {
+        let changed = Arc::clone(&context.changed);
+        if matches!(spec.place, Place::Relay { .. }) {
+            let cell = Arc::new(RouteCell::new(spec, changed));
+            return Ok(Self { cell, tuning: watch::Sender::new(tuning), end: None });
+        }
+        let shared = end.as_ref().map_or_else(|| share(context, &spec, &tuning), |end| Arc::clone(end.shared()));
+        let cell = Arc::new(RouteCell::at_end(spec, changed, Arc::clone(&shared.counters)));
+        shared.put(&cell, &tuning);
+        let end = match end {
+            Some(end) => end,
+            None => self::end(context, &cell, shared).map_err(|why| (cell.spec.key.clone(), why))?,
         };
-        let cell = Arc::new(RouteCell::new(spec, Arc::clone(&context.changed)));
-        Self { cell, tuning: watch::Sender::new(tuning), leg }
+        Ok(Self { cell, tuning: watch::Sender::new(tuning), end: Some(end) })
     }
 
-    fn start(self, context: &Arc<Context>, table: &Arc<Table>) -> Result<Live, String> {
-        let Self { cell, tuning, leg } = self;
+    fn known(&self) -> (&Arc<RouteCell>, Option<&EndOfLeg>) {
+        (&self.cell, self.end.as_ref())
+    }
+
+    fn start(self, context: &Arc<Context>, table: &Arc<Table>) -> Live {
+        let Self { cell, tuning, end } = self;
         let stop = context.stop.child_token();
         let receive = tuning.subscribe();
         let (sender, incoming) = mpsc::channel(4);
         let (own, shared) = (Arc::clone(&cell), Arc::clone(context));
-        let serve: Serve = match (&cell.spec.place, &cell.spec.job) {
-            (Place::Relay { .. }, _) => Box::pin(relay::run(shared, own, receive, incoming)),
-            (Place::Source { .. }, Job::Transfer { .. }) => {
-                let end = TransferSource::new(Arc::clone(context), Arc::clone(&cell)).map(SourceEnd::Transfer);
-                Box::pin(circuit::run_source(shared, own, receive, end.ok_or("no transfer")?))
-            }
-            (Place::Sink { .. }, Job::Transfer { .. }) => {
-                let end = leg.clone().and_then(|leg| TransferSink::new(Arc::clone(context), Arc::clone(&cell), leg));
-                let end = SinkEnd::Transfer(end.ok_or("no transfer")?);
-                Box::pin(circuit::run_sink(shared, own, receive, end, incoming))
-            }
-            (place, Job::Stream { flow }) => {
-                let key = &cell.spec.key;
-                let desk = context.flows.desk(key.order, key.generation, *flow);
-                let side = if matches!(place, Place::Source { .. }) { End::Source } else { End::Sink };
-                let end = StreamEnd::new(&own, side, Arc::clone(&desk), receive.clone(), context, stop.clone())
-                    .map_err(|lost| lost.to_string())?;
-                if side == End::Source {
-                    let take = Arc::clone(&end).take_callers(desk.leg_out(key.leg));
-                    let run = circuit::run_source(shared, own, receive, SourceEnd::Stream(end));
-                    Box::pin(async move {
-                        tokio::join!(take, run);
-                    })
-                } else {
-                    desk.leg_in(key.leg);
-                    Box::pin(circuit::run_sink(shared, own, receive, SinkEnd::Stream(end), incoming))
-                }
-            }
+        let serve: Serve = match end.clone() {
+            None => Box::pin(relay::run(shared, own, receive, incoming)),
+            Some(EndOfLeg::Source(end)) => Box::pin(circuit::run_source(shared, own, receive, end)),
+            Some(EndOfLeg::Sink(end)) => Box::pin(circuit::run_sink(shared, own, receive, end, incoming)),
         };
         let (ended, stopped) = (Arc::clone(&cell), stop.clone());
         let (context_then, table) = (Arc::clone(context), Arc::clone(table));
+        let leg = end.as_ref().map(|end| Arc::clone(end.shared()));
         context.tasks.spawn(async move {
             tokio::select! {
                 () = stopped.cancelled() => {}
@@ -216,19 +279,69 @@ impl Setup {
             close(&context_then, &table, &ended, leg).await;
         });
         let incoming = cell.spec.previous().is_some().then_some(sender);
-        Ok(Live { cell, tuning, incoming, stop })
+        Live { cell, tuning, incoming, end, stop }
     }
+}
+
+/// What all paths of a leg that is new here will share.
+fn share(context: &Context, spec: &RouteSpec, tuning: &Tuning) -> Arc<Shared> {
+    let staged = match (&spec.place, &spec.job) {
+        (Place::Sink { .. }, Job::Transfer { dataset, offset, bytes, fate }) => {
+            let span = Span { offset: *offset, bytes: *bytes };
+            Some(context.staging.join(stage_key(&spec.key, dataset, *fate), spec.key.leg, span))
+        }
+        _ => None,
+    };
+    Shared::new(tuning.clone(), context.stop.child_token(), staged)
+}
+
+/// A leg's end, new here.
+fn end(context: &Arc<Context>, cell: &Arc<RouteCell>, shared: Arc<Shared>) -> Result<EndOfLeg, String> {
+    let is_source = matches!(cell.spec.place, Place::Source { .. });
+    let (own, all) = (Arc::clone(cell), Arc::clone(context));
+    Ok(match cell.spec.job {
+        Job::Transfer { .. } if is_source => {
+            let end = TransferSource::new(all, own).map(SourceEnd::Transfer);
+            EndOfLeg::Source(LegEnd::new(end.ok_or("no transfer")?, shared))
+        }
+        Job::Transfer { .. } => {
+            let staged = shared.staged.clone();
+            let end = staged.and_then(|leg| TransferSink::new(all, own, leg)).map(SinkEnd::Transfer);
+            EndOfLeg::Sink(LegEnd::new(end.ok_or("no transfer")?, shared))
+        }
+        Job::Stream { flow } => {
+            let key = &cell.spec.key;
+            let desk = context.flows.desk(key.order, key.generation, flow);
+            let (tuning, stop) = (shared.tuning.subscribe(), shared.stop.clone());
+            let side = if is_source { End::Source } else { End::Sink };
+            let end = StreamEnd::new(cell, side, Arc::clone(&desk), tuning, context, stop.clone())
+                .map_err(|lost| lost.to_string())?;
+            if is_source {
+                let take = Arc::clone(&end).take_callers(desk.leg_out(key.leg));
+                context.tasks.spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = take => {}
+                    }
+                });
+                EndOfLeg::Source(LegEnd::new(SourceEnd::Stream(end), shared))
+            } else {
+                desk.leg_in(key.leg);
+                EndOfLeg::Sink(LegEnd::new(SinkEnd::Stream(end), shared))
+            }
+        }
+    })
 }
 
 type Serve = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The route's task has ended and with it its connections. What had arrived in part is removed, unless the whole overlay
-/// stops: then it goes on from there.
-async fn close(context: &Arc<Context>, table: &Table, cell: &Arc<RouteCell>, leg: Option<Arc<Leg>>) {
+/// The route's task has ended and with it its connections. What had arrived in part is removed once the leg's last path
+/// is gone, unless the whole overlay stops: then it goes on from there.
+async fn close(context: &Arc<Context>, table: &Table, cell: &Arc<RouteCell>, leg: Option<Arc<Shared>>) {
     if context.stop.is_cancelled() {
         return;
     }
-    if let Some(leg) = leg {
+    if let Some(leg) = leg.filter(|leg| leg.stop.is_cancelled()).and_then(|leg| leg.staged.clone()) {
         let staging = Arc::clone(context);
         let left = tokio::task::spawn_blocking(move || staging.staging.leave(&leg)).await;
         if let Err(error) = left {

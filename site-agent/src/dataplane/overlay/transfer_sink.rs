@@ -42,7 +42,7 @@ impl TransferSink {
     /// Takes what comes; ends only with the circuit.
     pub(crate) async fn carry(&self, circuit: Circuit) -> Result<(), Lost> {
         let file = self.open().await?;
-        let Circuit { hop: Hop { mut reader, mut writer }, mut unseal, .. } = circuit;
+        let Circuit { hop: Hop { mut reader, mut writer }, mut unseal, cell, .. } = circuit;
         let mut at = file.received();
         let mut saved = at;
         while at < self.bytes {
@@ -64,7 +64,7 @@ impl TransferSink {
         }
         let leg = Arc::clone(&self.leg);
         writer.idle_until(blocking(move || leg.complete(&file))).await??;
-        self.cell.done();
+        cell.done();
         writer.frame(&Frame::Fin { bytes: self.bytes }).await?;
         // the circuit stays: it tells hops that come back that the route is done
         writer.idle_until(reader.frame()).await??;

@@ -84,16 +84,16 @@ impl TransferSource {
             return Err(Lost::Protocol("the sink has more than there is"));
         }
         self.cell.reached(Way::Forward, received);
-        let Circuit { hop, seal, tuning, .. } = circuit;
+        let Circuit { hop, seal, tuning, cell, .. } = circuit;
         let (mut reader, writer) = (hop.reader, hop.writer);
         let acked = Acked { offset: Mutex::new(received), moved: Notify::new() };
         tokio::select! {
-            lost = self.listen(&mut reader, &acked) => lost,
+            lost = self.listen(&mut reader, &acked, &cell) => lost,
             lost = self.send(writer, seal, tuning, received, &acked) => lost,
         }
     }
 
-    async fn listen(&self, reader: &mut HopReader, acked: &Acked) -> Result<(), Lost> {
+    async fn listen(&self, reader: &mut HopReader, acked: &Acked, cell: &RouteCell) -> Result<(), Lost> {
         loop {
             match reader.frame().await? {
                 Frame::Ack(position) if position.offset <= self.bytes => {
@@ -102,8 +102,10 @@ impl TransferSource {
                 }
                 Frame::Fin { bytes } if bytes == self.bytes => {
                     self.cell.reached(Way::Forward, bytes);
-                    self.cell.done();
+                    cell.done();
                 }
+                // of a probe sent before it carried
+                Frame::Echo { .. } => {}
                 _ => return Err(Lost::Protocol("a transfer is not answered by that")),
             }
         }

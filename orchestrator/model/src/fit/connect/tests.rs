@@ -24,6 +24,7 @@ fn node(places: &[(Option<u16>, Option<u16>, Option<u16>)]) -> Node {
         numa,
         pcie,
         health: Health::Ok,
+        mig: None,
     };
     Node {
         name: NodeName::new("n1").unwrap(),

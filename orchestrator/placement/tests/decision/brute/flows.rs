@@ -147,7 +147,14 @@ impl Brute<'_> {
         self.choose(placed, &ways, &floors, &mut Vec::new(), best);
     }
 
-    fn ways(&self, index: usize, from: &[NodeIndex], to: &[NodeIndex], share: R, access: u64) -> (Phase, Vec<Way>) {
+    pub(super) fn ways(
+        &self,
+        index: usize,
+        from: &[NodeIndex],
+        to: &[NodeIndex],
+        share: R,
+        access: u64,
+    ) -> (Phase, Vec<Way>) {
         let f = &self.order.flows[index];
         let size = [&f.from, &f.to].into_iter().find_map(|e| match e {
             End::Dataset(d) => Some(self.view.datasets[d].size.bytes()),
@@ -315,7 +322,7 @@ struct Legal<'a> {
 
 impl Way {
     /// The least that any of them costs and takes.
-    fn floor(ways: &[Self]) -> Self {
+    pub(super) fn floor(ways: &[Self]) -> Self {
         let least = |of: fn(&Self) -> R| ways.iter().map(of).min().unwrap_or(int(0));
         let (path_cost, transfer, time) = (least(|w| w.path_cost), least(|w| w.transfer), least(|w| w.time));
         Self { path: vec![], kbps: 0, more: vec![], path_cost, transfer, time }

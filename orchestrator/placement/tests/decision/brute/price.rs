@@ -2,7 +2,7 @@
 
 use super::{Best, Brute, HOUR_US, Phase, Placed, R, Way, int};
 use jiff::Timestamp;
-use rhumb_model::{LinkId, price, ratio::round_half_up};
+use rhumb_model::{LinkId, ModelName, order::Component, price, ratio::round_half_up};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Brute<'_> {
@@ -37,26 +37,7 @@ impl Brute<'_> {
             ways.iter().zip(chosen).filter(|((p, _), _)| *p == phase).map(|(_, w)| w.time).max().unwrap_or(int(0))
         };
         let (staging, out) = (longest(Phase::In), longest(Phase::Out));
-        let hours: Vec<R> = self
-            .order
-            .components
-            .iter()
-            .zip(placed)
-            .map(|(c, p)| match (&c.work, &c.service) {
-                (Some(w), _) => match (w.duration, w.hours) {
-                    (Some(d), _) => int(d.micros()),
-                    (_, Some(h)) => {
-                        let h = h.ratio() * int(HOUR_US);
-                        let scaled = p.iter().filter_map(|(_, m, _)| {
-                            Some(h * self.rate(c, w.reference.as_ref()?)? / self.rate(c, (*m)?)?)
-                        });
-                        scaled.max().unwrap_or(h)
-                    }
-                    _ => unreachable!(),
-                },
-                _ => int(self.order.terms.horizon.map_or(24 * HOUR_US, |h| h.micros().into())),
-            })
-            .collect();
+        let hours: Vec<R> = self.order.components.iter().zip(placed).map(|(c, p)| self.hours(c, p)).collect();
         let run = hours.iter().max().copied().unwrap();
         let terms = &self.order.terms;
         let late_rate = terms.late_per_hour;
@@ -101,17 +82,7 @@ impl Brute<'_> {
             for ((c, p), h) in self.order.components.iter().zip(placed).zip(&hours) {
                 for (site, model, n) in p {
                     let prices = &self.view.sites[*site].site.prices;
-                    let mut per_hour = self.money(prices.cpu) * R::new(c.need.cpu.milli().into(), 1000)
-                        + self.money(prices.memory_gib) * R::new(c.need.memory.bytes().into(), 1 << 30);
-                    if let (Some(a), Some(m)) = (&c.need.accelerators, model) {
-                        let mut units =
-                            a.share.map_or(int(a.count.unwrap_or(1)), |s| R::new(s.thousandths().into(), 1000));
-                        if let Some(slice) = a.mig {
-                            let memory = self.view.devices[*m].memory.bytes();
-                            units *= R::new(slice.memory().bytes().into(), memory.into());
-                        }
-                        per_hour += self.money(prices.devices.get(*m).copied()) * units;
-                    }
+                    let per_hour = self.per_hour(c, *site, *model);
                     let mut t = start;
                     let mut factored = int(0);
                     while t < start + h {
@@ -152,5 +123,45 @@ impl Brute<'_> {
                 *best = Some(found);
             }
         }
+    }
+
+    /// How long the work of a component takes, in microseconds.
+    fn hours(&self, c: &Component, placed: &Placed) -> R {
+        match (&c.work, &c.service) {
+            (Some(w), _) => match (w.duration, w.hours) {
+                (Some(d), _) => int(d.micros()),
+                (_, Some(h)) => {
+                    let h = h.ratio() * int(HOUR_US);
+                    let scaled = placed
+                        .iter()
+                        .filter_map(|(_, m, _)| Some(h * self.rate(c, w.reference.as_ref()?)? / self.rate(c, (*m)?)?));
+                    scaled.max().unwrap_or(h)
+                }
+                _ => unreachable!(),
+            },
+            _ => int(self.order.terms.horizon.map_or(24 * HOUR_US, |h| h.micros().into())),
+        }
+    }
+
+    /// What a replica costs in an hour at the price book's base.
+    fn per_hour(&self, c: &Component, site: usize, model: Option<&ModelName>) -> R {
+        let prices = &self.view.sites[site].site.prices;
+        let mut per_hour = self.money(prices.cpu) * R::new(c.need.cpu.milli().into(), 1000)
+            + self.money(prices.memory_gib) * R::new(c.need.memory.bytes().into(), 1 << 30);
+        if let (Some(a), Some(m)) = (&c.need.accelerators, model) {
+            let mut units = a.share.map_or(int(a.count.unwrap_or(1)), |s| R::new(s.thousandths().into(), 1000));
+            if let Some(slice) = a.mig {
+                let memory = self.view.devices[m].memory.bytes();
+                units *= R::new(slice.memory().bytes().into(), memory.into());
+            }
+            per_hour += self.money(prices.devices.get(m).copied()) * units;
+        }
+        per_hour
+    }
+
+    /// How long one replica works at a site, and what it costs there at the price book's base.
+    pub(super) fn compute(&self, c: &Component, site: usize, model: Option<&ModelName>) -> (R, R) {
+        let hours = self.hours(c, &vec![(site, model, 1)]);
+        (hours, self.per_hour(c, site, model) * hours / int(HOUR_US))
     }
 }

@@ -63,6 +63,15 @@ impl Reader {
                 Frame::Error(String::from_utf8_lossy(&text).into_owned())
             }
             11 => Frame::KeepAlive,
+            12 => Frame::Probe { number: self.u64()? },
+            13 => Frame::Echo { number: self.u64()?, filled: self.u64()?, us: self.u64()? },
+            14 => {
+                let filled = self.rest().len();
+                if filled > PAYLOAD_BYTES_MAX {
+                    return Err(FrameError::Field("the length of fill"));
+                }
+                Frame::Fill(filled as u16)
+            }
             kind => return Err(FrameError::Kind(kind)),
         })
     }
@@ -84,7 +93,7 @@ impl Reader {
         let name = std::str::from_utf8(&name).map_err(|_| FrameError::Field("the point name"))?;
         let from = PointName::new(name).map_err(|_| FrameError::Field("the point name"))?;
         let order = OrderId(Uuid::from_bytes(self.array()?));
-        let route = RouteKey { order, generation: self.u64()?, leg: self.u32()? };
+        let route = RouteKey { order, generation: self.u64()?, leg: self.u32()?, path: self.u32()? };
         Ok(Hello { from, route, nonce: self.array()? })
     }
 

@@ -26,9 +26,10 @@ fn data() -> impl Strategy<Value = Frame> {
 }
 
 fn frame() -> impl Strategy<Value = Frame> {
-    let hello = ("[a-z0-9][a-z0-9-]{0,62}", any::<[u8; 16]>(), any::<u64>(), any::<u32>(), any::<[u8; 32]>());
-    let hello = hello.prop_map(|(from, order, generation, leg, nonce)| {
-        let route = RouteKey { order: OrderId(Uuid::from_bytes(order)), generation, leg };
+    let hello =
+        ("[a-z0-9][a-z0-9-]{0,62}", any::<[u8; 16]>(), any::<u64>(), any::<u32>(), any::<u32>(), any::<[u8; 32]>());
+    let hello = hello.prop_map(|(from, order, generation, leg, path, nonce)| {
+        let route = RouteKey { order: OrderId(Uuid::from_bytes(order)), generation, leg, path };
         Frame::Hello(Hello { from: PointName::new(&from).unwrap(), route, nonce })
     });
     let purpose = prop_oneof![any::<u64>().prop_map(|bytes| Purpose::Transfer { bytes }), Just(Purpose::Stream)];
@@ -54,6 +55,9 @@ fn frame() -> impl Strategy<Value = Frame> {
         any::<u64>().prop_map(|bytes| Frame::Fin { bytes }),
         "[ -~]{0,500}".prop_map(Frame::Error),
         Just(Frame::KeepAlive),
+        any::<u64>().prop_map(|number| Frame::Probe { number }),
+        (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(number, filled, us)| Frame::Echo { number, filled, us }),
+        (0..=PAYLOAD_BYTES_MAX as u16).prop_map(Frame::Fill),
     ]
 }
 
@@ -76,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_give_a_frame_or_an_error(octets in prop::collection::vec(any::<u8>(), 0..300), kind in 0_u8..14) {
+    fn any_octets_give_a_frame_or_an_error(octets in prop::collection::vec(any::<u8>(), 0..300), kind in 0_u8..17) {
         let mut buffer = BytesMut::from(&octets[..]);
         let _ = take(&mut buffer, FRAME_BYTES_MAX);
         let _ = parse(&Bytes::from(octets.clone()));
@@ -93,7 +97,7 @@ proptest! {
         let keep = keep.min(whole.len() - 1);
         let cut = parse(&whole.slice(..keep));
         // a message or a payload may end anywhere
-        if !matches!(frame, Frame::Error(_) | Frame::Data(_)) {
+        if !matches!(frame, Frame::Error(_) | Frame::Data(_) | Frame::Fill(_)) {
             prop_assert!(cut.is_err(), "{:?}", cut);
         }
     }
@@ -102,7 +106,7 @@ proptest! {
 #[test]
 fn another_version_is_refused_whatever_follows() {
     let from = PointName::new("a").unwrap();
-    let route = RouteKey { order: OrderId(Uuid::nil()), generation: 1, leg: 0 };
+    let route = RouteKey { order: OrderId(Uuid::nil()), generation: 1, leg: 0, path: 0 };
     let mut octets = one(&Frame::Hello(Hello { from, route, nonce: [0; 32] }));
     octets[10] = 9;
     octets.truncate(12);
