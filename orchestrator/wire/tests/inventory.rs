@@ -54,6 +54,8 @@ fn report(boot: u128, seq: u64, told: &Telling) -> Report {
         logs: Vec::new(),
         datasets: Vec::new(),
         unmanaged: 0,
+        kernel: None,
+        windows: Vec::new(),
     }
 }
 
