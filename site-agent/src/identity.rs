@@ -273,6 +273,7 @@ async fn body(mut answer: reqwest::Response, orchestrator: &str) -> Result<Vec<u
     Ok(all)
 }
 
+#[allow(clippy::needless_pass_by_value)] // callers have just made it
 fn join_error(reason: String) -> AgentError {
     AgentError::Identity { reason: reason.escape_debug().to_string() }
 }

@@ -27,7 +27,10 @@ pub struct Authority {
 
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority").field("domain", &self.domain).field("fingerprint", &self.fingerprint).finish()
+        f.debug_struct("Authority")
+            .field("domain", &self.domain)
+            .field("fingerprint", &self.fingerprint)
+            .finish_non_exhaustive()
     }
 }
 
