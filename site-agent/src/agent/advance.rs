@@ -253,7 +253,12 @@ impl<R: Runtime> Agent<R> {
         Ok(self.work_with(assignment, &inputs, &flows))
     }
 
-    fn work_with(&self, assignment: &Assignment, inputs: &[(String, PathBuf)], flows: &[(u32, PathBuf)]) -> Work {
+    pub(super) fn work_with(
+        &self,
+        assignment: &Assignment,
+        inputs: &[(String, PathBuf)],
+        flows: &[(u32, PathBuf)],
+    ) -> Work {
         let outputs = self.base.store.outputs(assignment.key.order, assignment.key.generation);
         let place = environment::Place {
             claim: self.allocator.claims().get(&assignment.key),

@@ -4,13 +4,13 @@ use super::{Agent, Foundation};
 use crate::{carrier::Carrier, config::Limits, dataplane::overlay::StagedInput, host::BootTime, store::DatasetStore};
 use proptest::prelude::*;
 use rhumb_model::{
-    Bytes, Cores, DatasetName, LinkId, ModelName, NodeName, OrderId,
-    site::{Device, Health},
+    Bytes, Cores, DatasetName, LinkId, ModelName, NodeName, OrderId, SliceProfile,
+    site::{Device, DeviceSlice, Health, Mig, MigMode, Piece},
 };
 use rhumb_runtimes::{Runtime, Usage};
 use rhumb_wire::{
-    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, Desired, FlowEndpoint, KernelOffer, NodeReport,
-    PeerLink, RouteStatus, RunTerms, report::AssignmentKey,
+    Assignment, AssignmentGoal, AssignmentState, AssignmentStatus, Desired, DevicePart, FlowEndpoint, KernelOffer,
+    NodeReport, PeerLink, RouteStatus, RunTerms, report::AssignmentKey,
 };
 use runtime_contract::{FakeRuntime, FakeStand, Program, Stand};
 use std::{
@@ -68,11 +68,15 @@ impl World {
     }
 
     fn agent(&self) -> Agent<FakeRuntime> {
+        self.agent_of(node())
+    }
+
+    fn agent_of(&self, node: NodeReport) -> Agent<FakeRuntime> {
         let _inside = self.tokio.enter();
         Agent::open(Foundation {
             point: "edge-1".parse().unwrap(),
             data_dir: self.data.path().to_owned(),
-            nodes: Some(vec![node()]),
+            nodes: Some(vec![node]),
             site_nodes: None,
             limits: Limits::default(),
             runtime: self.stand.open("edge-1", self.shared.path()),
@@ -316,6 +320,45 @@ fn a_leased_device_stays_its_holders_whatever_number_others_name() {
     let judged = agent.site.judged(agent.allocator.claims()).unwrap();
     let free = judged[0].devices.iter().filter(|device| device.health == Health::Ok).count();
     assert_eq!((judged[0].devices[0].health, free), (Health::Ok, 3), "its own and two that are free");
+}
+
+/// A card whose only slice somebody's work is on without a record is as it was leased, not cut anew, and not for others.
+#[test]
+fn a_slice_whose_work_is_adopted_is_as_it_was() {
+    let mut world = World::new();
+    let profile: SliceProfile = "3g.40gb".parse().unwrap();
+    let memory = Bytes::from_bytes(40 << 30);
+    let slice = DeviceSlice { number: 0, profile, memory, uuid: Some("MIG-a".into()) };
+    let mut cut = node();
+    cut.devices[0].mig = Some(Mig { mode: MigMode::On, slices: vec![slice], open: BTreeMap::new() });
+    let number = Piece::Slice { device: 0, slice: 0 }.number().unwrap();
+    let part = Some(DevicePart::Slice { profile });
+    let wanted = Assignment { part, ..assignment(&key(1, 1), &[number], &Program::Wait(0)) };
+    let mut agent = world.agent_of(cut.clone());
+    agent.accept(desired(1, vec![wanted.clone()]), BootTime::now()).unwrap();
+    world.settle(&mut agent);
+    let work = agent.work_with(&wanted, &[], &[]);
+    assert_eq!(work.env["CUDA_VISIBLE_DEVICES"], "MIG-a");
+    assert_eq!(work.env["RHUMB_ISOLATION"], "enforced");
+    drop(agent);
+    world.data = TempDir::new().unwrap();
+    let mut agent = world.agent_of(cut);
+    world.settle(&mut agent);
+    agent.accept(desired(2, vec![wanted.clone()]), BootTime::now()).unwrap();
+    world.settle(&mut agent);
+    assert_eq!(status(&agent, &wanted.key).unwrap().state, AssignmentState::Running);
+    agent.site.unmanaged = vec![Usage {
+        id: "7".into(),
+        node: NodeName::new("n1").unwrap(),
+        devices: [0].into(),
+        count: Some(1),
+        cpu: Cores::ZERO,
+        memory: Bytes::ZERO,
+    }];
+    agent.judge();
+    assert!(agent.has_new_nodes());
+    let told: Vec<Health> = agent.teller.nodes()[0].devices.iter().map(|device| device.health).collect();
+    assert_eq!(told, [Health::Ok, Health::Ok, Health::Ok, Health::Unmanaged]);
 }
 
 proptest! {
