@@ -4,6 +4,60 @@
  */
 
 export interface paths {
+    "/agent/v1/authority": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Certificates of the authorities that the federation trusts. What it says is to be believed only after its fingerprint
+         *     was compared with one that came another way.
+         */
+        get: operations["authority"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/agent/v1/join": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A join token and a request for a certificate in, the certificate out; the token is used up by it. */
+        post: operations["join"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/agent/v1/renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The next certificate, for an agent that comes with a good one. */
+        post: operations["renew"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agent/v1/sync": {
         parameters: {
             query?: never;
@@ -81,6 +135,91 @@ export interface paths {
         };
         /** Checks the invariants on the live system. */
         get: operations["audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/authorities": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes a new authority, which signs from here on; those before it stay trusted until they are retired. */
+        post: operations["rotate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/authorities/{fingerprint}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Retires an authority that a newer one has followed: what it signed is worth nothing from here on. */
+        delete: operations["retire"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/certificates/{serial}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revokes a certificate: it opens nothing from here on, on open connections too. */
+        delete: operations["revoke"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/join-tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes a token by which the agent of a point may join, once. */
+        post: operations["create_join_token"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/points/{name}/certificates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Certificates of a point's agent, the newest first. */
+        get: operations["certificates"];
         put?: never;
         post?: never;
         delete?: never;
@@ -480,6 +619,15 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        AuthorityView: {
+            /** @description PEM, the authority that signs first. Public. */
+            authorities: string;
+            /**
+             * @description SHA-256 of the certificate of the authority that signs the orchestrators' own certificates, in hexadecimal: join
+             *     tokens carry it.
+             */
+            fingerprint: string;
+        };
         BackupView: {
             /** Format: int64 */
             free_kbps: number;
@@ -506,39 +654,107 @@ export interface components {
         BandwidthView: {
             /** Format: int64 */
             age_ms: number;
+            /**
+             * Format: int64
+             * @description What of that is free, where the method tells.
+             */
+            available_kbps?: number | null;
             /** @description `low`, `medium` or `high`. */
             confidence: string;
             /** @description What held the prober's claim down: `port` or `peer`. */
             limited_by?: string | null;
             /** @description `reserved`, `counters`, `trains` or `tcp`. */
             method: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description What the link carries; by counters, what it has left.
+             */
             rate_kbps: number;
         };
         /** @enum {string} */
         BearerKind: "tenant" | "agent";
+        CertificatesView: {
+            items: components["schemas"]["CertificateView"][];
+        };
+        CertificateView: {
+            /** Format: date-time */
+            expires: string;
+            /** Format: date-time */
+            issued: string;
+            /** Format: int32 */
+            most_accelerators?: number | null;
+            point: string;
+            /** Format: date-time */
+            revoked?: string | null;
+            /** @description 32 hexadecimal digits. */
+            serial: string;
+        };
         DatasetView: {
             at: string[];
             name: string;
             /** Format: int64 */
             size_bytes: number;
         };
+        /** @description What is null is not known. */
         DeviceView: {
+            /** @description What can still be cut: how many of each profile, were no other cut. */
+            can_be_cut: {
+                [key: string]: number;
+            };
             health: string;
             /** Format: int32 */
             index: number;
-            /** Format: int32 */
-            island?: number | null;
-            /** Format: int64 */
-            memory_bytes: number;
-            model: string;
-            /** @description The order or quote that holds it. */
-            order?: string | null;
             /**
              * Format: int32
-             * @description Thousandths held.
+             * @description NVLink island, NUMA node and PCIe switch within the node.
+             */
+            island?: number | null;
+            /** @description `advisory` where shares of it are held: nothing but the work itself keeps to them. */
+            isolation?: string | null;
+            /** Format: int64 */
+            memory_bytes: number;
+            /** Format: int64 */
+            memory_used_bytes?: number | null;
+            /** @description `on`: it is given away in slices. `off`: it could be cut. Null: it cannot, or nobody can say. */
+            mig?: string | null;
+            model: string;
+            /** @description What is not known of it, or not well, and why. */
+            notes: string[];
+            /** Format: int32 */
+            numa?: number | null;
+            /** @description The order or quote that holds it, or its first part. */
+            order?: string | null;
+            /** Format: int32 */
+            pcie?: number | null;
+            /** Format: int64 */
+            power_mw?: number | null;
+            /** Format: int32 */
+            processes?: number | null;
+            /**
+             * Format: int32
+             * @description Thousandths held; of a device in slices by their memory.
              */
             share: number;
+            slices: components["schemas"]["SliceView"][];
+            /** Format: int64 */
+            temperature_mc?: number | null;
+            /** Format: int32 */
+            utilisation_pct?: number | null;
+        };
+        EnrolledView: {
+            /** @description PEM: who else may be trusted. */
+            authorities: string;
+            /** @description PEM. */
+            certificate: string;
+            /** Format: date-time */
+            expires: string;
+            /**
+             * Format: int64
+             * @description Seconds from now until then.
+             */
+            life_s: number;
+            /** @description The point that the agent is. */
+            point: string;
         };
         EventView: {
             /** Format: date-time */
@@ -590,10 +806,40 @@ export interface components {
             /** Format: double */
             utilisation_pct: number;
         };
+        HeldView: {
+            /** Format: int64 */
+            min: number;
+            /** Format: int64 */
+            p95: number;
+        };
         HopView: {
             /** Format: int64 */
             bytes: number;
             point: string;
+        };
+        JoinRequest: {
+            /** @description PKCS #10, PEM. */
+            request: string;
+            /** @description The join token's secret. */
+            secret: string;
+        };
+        JoinTokenRequest: {
+            /** @description How long the agent may take to join, such as `1h` (default); at most `7d`. */
+            life?: string | null;
+            /**
+             * Format: int32
+             * @description Accelerators that the site may ever report; absent: as many as it has.
+             */
+            most_accelerators?: number | null;
+            /** @description The point that the agent is to be. */
+            point: string;
+        };
+        JoinTokenView: {
+            /** Format: date-time */
+            expires: string;
+            point: string;
+            /** @description Shown this once; only the hash of its secret is kept. */
+            token: string;
         };
         LinkView: {
             /**
@@ -607,6 +853,8 @@ export interface components {
              */
             available_kbps: number;
             bandwidth?: components["schemas"]["BandwidthView"] | null;
+            /** @description By each way, the most trusted first. */
+            bandwidths: components["schemas"]["BandwidthView"][];
             /** Format: int64 */
             capacity_kbps: number;
             /** Format: int64 */
@@ -622,6 +870,7 @@ export interface components {
             /** @description The figures are configured ones: no agent at an end, or not measured yet. */
             estimated: boolean;
             from: string;
+            held_rtt_us?: components["schemas"]["HeldView"] | null;
             id: string;
             /** Format: int64 */
             jitter_us?: number | null;
@@ -636,6 +885,7 @@ export interface components {
              * @description Of the window, this direction.
              */
             loss_ppm?: number | null;
+            path_changed?: components["schemas"]["PathChangeView"] | null;
             /** Format: int64 */
             per_gb_micros: number;
             /** Format: int64 */
@@ -693,6 +943,8 @@ export interface components {
                  */
                 available_kbps: number;
                 bandwidth?: components["schemas"]["BandwidthView"] | null;
+                /** @description By each way, the most trusted first. */
+                bandwidths: components["schemas"]["BandwidthView"][];
                 /** Format: int64 */
                 capacity_kbps: number;
                 /** Format: int64 */
@@ -708,6 +960,7 @@ export interface components {
                 /** @description The figures are configured ones: no agent at an end, or not measured yet. */
                 estimated: boolean;
                 from: string;
+                held_rtt_us?: components["schemas"]["HeldView"] | null;
                 id: string;
                 /** Format: int64 */
                 jitter_us?: number | null;
@@ -722,6 +975,7 @@ export interface components {
                  * @description Of the window, this direction.
                  */
                 loss_ppm?: number | null;
+                path_changed?: components["schemas"]["PathChangeView"] | null;
                 /** Format: int64 */
                 per_gb_micros: number;
                 /** Format: int64 */
@@ -926,11 +1180,36 @@ export interface components {
                 at: string;
                 /**
                  * Format: int64
+                 * @description Copies that came beyond the first, both ways.
+                 */
+                duplicates: number;
+                /**
+                 * Format: int64
+                 * @description Of the way back.
+                 */
+                loss_back_ppm?: number | null;
+                /**
+                 * Format: int64
                  * @description Of the way there.
                  */
                 loss_ppm?: number | null;
+                /**
+                 * Format: int64
+                 * @description The same back.
+                 */
+                pdv_back_us?: number | null;
+                /**
+                 * Format: int64
+                 * @description Delay variation there: the 95th percentile above the least.
+                 */
+                pdv_us?: number | null;
                 /** Format: int64 */
                 received: number;
+                /**
+                 * Format: int64
+                 * @description Packets that came after one sent later, both ways.
+                 */
+                reordered: number;
                 rtt_us?: components["schemas"]["BandView"] | null;
                 /** Format: int64 */
                 sent: number;
@@ -991,6 +1270,9 @@ export interface components {
             /** Format: int64 */
             memory_bytes_total: number;
             name: string;
+            nvl_domain?: string | null;
+            ports: components["schemas"]["PortView"][];
+            rack?: string | null;
         };
         OrderView: {
             /** @description What a person should look at. */
@@ -1039,6 +1321,16 @@ export interface components {
             stale: boolean;
             to: string;
         };
+        PathChangeView: {
+            at: string;
+            /**
+             * Format: int64
+             * @description From and to, where the least round trip has moved for good; `None`: only the number of hops has.
+             */
+            min_from_us?: number | null;
+            /** Format: int64 */
+            min_to_us?: number | null;
+        };
         PathStateView: {
             active: boolean;
             measured?: components["schemas"]["MeasuredView"] | null;
@@ -1074,6 +1366,14 @@ export interface components {
              * @description For the volume asked, and for one hour at the rate asked.
              */
             transfer_micros: number;
+        };
+        /** @description A network port of the host, whose rate is a ceiling for its links. */
+        PortView: {
+            name: string;
+            /** Format: int32 */
+            numa?: number | null;
+            /** Format: int64 */
+            rate_kbps?: number | null;
         };
         PriceView: {
             /** Format: int64 */
@@ -1124,6 +1424,10 @@ export interface components {
             access_us: number;
             at: string;
             name: string;
+        };
+        RenewRequest: {
+            /** @description PKCS #10, PEM: for a new key. */
+            request: string;
         };
         RouteView: {
             encrypted: boolean;
@@ -1194,6 +1498,24 @@ export interface components {
             tier: string;
             /** Format: int32 */
             unmanaged: number;
+            /** Format: int32 */
+            utilisation_known: number;
+            /**
+             * Format: int32
+             * @description Mean use of the devices of which it is known, and of how many that is; null: of none.
+             */
+            utilisation_pct?: number | null;
+        };
+        SliceView: {
+            /** @description `enforced`: the device keeps slices apart. */
+            isolation: string;
+            /** Format: int64 */
+            memory_bytes: number;
+            /** Format: int32 */
+            number: number;
+            order?: string | null;
+            profile: string;
+            uuid?: string | null;
         };
         TokenRequest: {
             /**
@@ -1263,11 +1585,36 @@ export interface components {
             at: string;
             /**
              * Format: int64
+             * @description Copies that came beyond the first, both ways.
+             */
+            duplicates: number;
+            /**
+             * Format: int64
+             * @description Of the way back.
+             */
+            loss_back_ppm?: number | null;
+            /**
+             * Format: int64
              * @description Of the way there.
              */
             loss_ppm?: number | null;
+            /**
+             * Format: int64
+             * @description The same back.
+             */
+            pdv_back_us?: number | null;
+            /**
+             * Format: int64
+             * @description Delay variation there: the 95th percentile above the least.
+             */
+            pdv_us?: number | null;
             /** Format: int64 */
             received: number;
+            /**
+             * Format: int64
+             * @description Packets that came after one sent later, both ways.
+             */
+            reordered: number;
             rtt_us?: components["schemas"]["BandView"] | null;
             /** Format: int64 */
             sent: number;
@@ -1283,6 +1630,119 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    authority: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthorityView"];
+                };
+            };
+        };
+    };
+    join: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JoinRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnrolledView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    renew: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenewRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EnrolledView"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     sync: {
         parameters: {
             query?: never;
@@ -1426,6 +1886,211 @@ export interface operations {
                 };
                 content: {
                     "application/json": Record<string, never>;
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rotate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthorityView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    retire: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                fingerprint: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                serial: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_join_token: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JoinTokenRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinTokenView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    certificates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CertificatesView"];
                 };
             };
             401: {

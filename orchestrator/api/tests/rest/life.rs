@@ -113,8 +113,9 @@ async fn an_order_that_waits_is_amended_and_decided_on_anew() {
     assert_eq!(status, StatusCode::OK, "{amended:#}");
     assert_eq!(amended["name"], "second-elsewhere");
     until(&rig, &mut agents, &second, |o| o["phase"] == "running").await;
-    // what runs is not amended
-    assert_eq!(amend("*".to_owned(), elsewhere).await.0, StatusCode::CONFLICT);
+    // of what runs only rates and bounds of flows can be amended
+    let moved = training("second-elsewhere", "west");
+    assert_eq!(amend("*".to_owned(), moved).await.0, StatusCode::CONFLICT);
     stall(&mut agents, None);
     until(&rig, &mut agents, &second, |o| state(o) == "completed").await;
     let events = rig.get("t-acme", &format!("{path}/events")).await;

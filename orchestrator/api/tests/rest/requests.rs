@@ -54,12 +54,7 @@ async fn thirty_malformed_orders_each_name_their_field() {
         (with(flows, "flows: [{from: dataset/nothing, to: trainer}]"), "/flows/0/from"),
         (with(flows, "flows: [{from: region/nowhere, to: trainer, rate: 1Mbps}]"), "/flows/0/to"),
         (with(flows, "flows: [{from: dataset/corpus, to: nobody}]"), "/flows/0/to"),
-        // no live route has a second path: refused, not held and never built
-        (with(flows, "flows: [{from: dataset/corpus, to: trainer, protected: true}]"), "/flows/0/protected"),
-        (
-            with(flows, "flows: [{from: dataset/corpus, to: trainer, volume: 1MB, rate: 1Mbps, split: true}]"),
-            "/flows/0/split",
-        ),
+        (with(flows, "flows: [{from: trainer, to: trainer, rate: 1Mbps, split: true}]"), "/flows/0/split"),
         (with(flows, "flows: [{from: dataset/corpus, to: trainer, volume: 5MB}]"), "/flows/0/volume"),
         (with(flows, "flows: [{from: dataset/corpus, to: trainer, max_latency: 5Mbps}]"), "/flows/0/max_latency"),
         (with("sites: [east]", "sites: [nowhere]"), "/constraints/sites"),
