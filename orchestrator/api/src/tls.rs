@@ -25,7 +25,7 @@ pub struct Tls {
 }
 
 /// The orchestrator makes itself a certificate that lives as long as an agent's and replaces it at half of that.
-pub async fn keep<S: Store>(desk: &Desk<S>, names: &[String]) -> io::Result<watch::Receiver<Tls>> {
+pub fn keep<S: Store>(desk: &Desk<S>, names: &[String]) -> io::Result<watch::Receiver<Tls>> {
     let mut trust = desk.trust();
     let life = desk.config().identity.certificate_life;
     let first = trust.borrow_and_update().clone().ok_or_else(|| io::Error::other("there is no authority yet"))?;

@@ -102,7 +102,7 @@ async fn run(
     }
     let securely = match (tls, secure) {
         (Some(tls), Some((listener, address))) => {
-            let current = rhumb_api::tls::keep(&desk, &tls.names).await.context("cannot make a certificate")?;
+            let current = rhumb_api::tls::keep(&desk, &tls.names).context("cannot make a certificate")?;
             tracing::info!(%address, "agents that have joined are served here");
             tokio::spawn(serve_tls(listener, router.clone(), current, connections, stop.clone()))
         }

@@ -2,7 +2,7 @@
 
 use rhumb_model::{LinkId, PointName, Span};
 use rhumb_placement::Policy;
-use rhumb_provision::RouteRules;
+pub use rhumb_provision::RouteRules;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 

@@ -124,11 +124,12 @@ impl<S: Store> Desk<S> {
         let issued = self.sign(&trust, request, &former.point)?;
         let now = self.now();
         let certificate = record(&issued, &former.point, former.most_devices, now);
-        match self.inner.store.commit(vec![Intent::Renew { former: former.serial, certificate }]).await?.pop() {
+        let renew = Intent::Renew { former: former.serial, certificate };
+        if let Some(Outcome::Refused(_)) = self.inner.store.commit(vec![renew]).await?.pop() {
             // it was revoked in this moment
-            Some(Outcome::Refused(_)) => return Err(DeskError::Credential(REVOKED)),
-            _ => tracing::info!(point = %former.point, serial = %issued.serial, "an agent's certificate was renewed"),
+            return Err(DeskError::Credential(REVOKED));
         }
+        tracing::info!(point = %former.point, serial = %issued.serial, "an agent's certificate was renewed");
         Ok(enrolled(&trust, issued, former.point, now))
     }
 

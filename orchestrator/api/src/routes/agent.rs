@@ -32,7 +32,7 @@ pub async fn sync(State(app): State<App>, agent: Agent, request: Request) -> Res
 async fn revoked(app: &App, serial: &str) {
     let mut trust = app.desk.trust();
     if trust.wait_for(|t| t.as_ref().is_some_and(|t| t.revoked.contains(serial))).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

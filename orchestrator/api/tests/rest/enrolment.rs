@@ -41,7 +41,7 @@ async fn secured(rig: &Rig) -> (String, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = rhumb_api::router(rhumb_api::App::new(rig.desk.clone(), None), Hosts::new(address, &[]));
-    let current = tls::keep(&rig.desk, &["127.0.0.1".to_owned()]).await.unwrap();
+    let current = tls::keep(&rig.desk, &["127.0.0.1".to_owned()]).unwrap();
     let stop = CancellationToken::new();
     tokio::spawn(serve_tls(listener, router, current, 100, stop.clone()));
     (format!("https://{address}"), stop)

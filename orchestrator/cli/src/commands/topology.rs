@@ -43,7 +43,7 @@ fn picture(node: &Value) -> String {
     let mut lines = vec![format!("{}{}{}", text(node, "/name"), place.collect::<String>(), ports.collect::<String>())];
     branch(&mut lines, "", &groups(&devices, "/numa"), "NUMA node", &|lines, indent, below| {
         branch(lines, indent, &groups(below, "/pcie"), "PCIe switch", &|lines, indent, below| {
-            leaves(lines, indent, below)
+            leaves(lines, indent, below);
         });
     });
     for (island, members) in groups(&devices, "/island").iter().filter_map(|(island, m)| Some(((*island)?, m))) {
@@ -64,14 +64,11 @@ fn groups<'a>(devices: &[&'a Value], level: &str) -> Vec<Group<'a>> {
     numbers.map(of).filter(|(_, members)| !members.is_empty()).collect()
 }
 
+/// Draws what stands below a branch: lines, indent, cards.
+type Below<'b> = &'b dyn Fn(&mut Vec<String>, &str, &[&Value]);
+
 /// One line for each group, with what is below it; a group of which nothing is known has no line of its own.
-fn branch(
-    lines: &mut Vec<String>,
-    indent: &str,
-    groups: &[Group<'_>],
-    level: &str,
-    below: &dyn Fn(&mut Vec<String>, &str, &[&Value]),
-) {
+fn branch(lines: &mut Vec<String>, indent: &str, groups: &[Group<'_>], level: &str, below: Below<'_>) {
     for (at, (number, members)) in groups.iter().enumerate() {
         let Some(number) = number else {
             below(lines, indent, members);

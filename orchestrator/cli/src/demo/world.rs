@@ -74,7 +74,7 @@ impl World {
         let admin = TokenEntry { file: layout.admin_token(), kind: TokenKindEntry::Admin, subject: TENANT.to_owned() };
         Ok(ServerConfig {
             identity: rhumb_control::config::IdentityConfig::default(),
-            routes: Default::default(),
+            routes: rhumb_control::config::RouteRules::default(),
             tls: None,
             listen,
             hosts: hosts.collect(),

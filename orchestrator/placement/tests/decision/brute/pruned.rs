@@ -16,13 +16,16 @@ struct Stand<'a> {
     compute: R,
 }
 
+/// A flow, and the sites of those of its ends that are components.
+type Ends = (usize, Option<usize>, Option<usize>);
+
 struct Pruned<'a> {
     brute: Brute<'a>,
     stands: Vec<Vec<Stand<'a>>>,
     /// What the components from an index on cost at the least.
     rest: Vec<R>,
     /// By flow and the sites of its components: whether it runs along with the work, and its least; none: no way.
-    legs: BTreeMap<(usize, Option<usize>, Option<usize>), Option<(bool, Way)>>,
+    legs: BTreeMap<Ends, Option<(bool, Way)>>,
 }
 
 /// The best plan of an order whose components have one replica each, at sites whose prices do not change with the hour;
