@@ -126,7 +126,9 @@ pub fn json<T: Serialize>(value: &T) -> Result<String, CliError> {
 }
 
 pub fn yaml<T: Serialize>(value: &T) -> Result<String, CliError> {
-    Ok(serde_yaml_ng::to_string(value).map_err(anyhow::Error::from)?)
+    // by way of JSON, whose variants are maps: tags are not taken where documents are read
+    let value = serde_json::to_value(value).map_err(anyhow::Error::from)?;
+    Ok(serde_yaml_ng::to_string(&value).map_err(anyhow::Error::from)?)
 }
 
 /// Rows under a header; a column whose header ends in `>` stands to the right.
