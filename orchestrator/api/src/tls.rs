@@ -59,8 +59,7 @@ pub fn keep<S: Store>(desk: &Desk<S>, names: &[String]) -> io::Result<watch::Rec
 }
 
 fn make<S: Store>(desk: &Desk<S>, trust: &Trust, names: &[String]) -> io::Result<Tls> {
-    let life = desk.config().identity.certificate_life.micros();
-    let life = jiff::SignedDuration::from_micros(i64::try_from(life).unwrap_or(i64::MAX));
+    let life = desk.config().identity.life();
     let serial = Serial::new(octets()?);
     let (issued, key) = trust.eldest.sign_server(names, serial, desk.now(), life).map_err(io::Error::other)?;
     let read = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).map_err(io::Error::other);

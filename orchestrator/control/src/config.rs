@@ -1,5 +1,6 @@
 //! Configuration of the orchestrator: built-in defaults and a file; unknown keys are refused.
 
+use jiff::SignedDuration;
 use rhumb_model::{LinkId, PointName, Span};
 use rhumb_placement::Policy;
 pub use rhumb_provision::RouteRules;
@@ -71,6 +72,17 @@ pub struct IdentityConfig {
     /// Agents renew theirs at half of it.
     pub certificate_life: Span,
     pub authority_life: Span,
+}
+
+impl IdentityConfig {
+    /// How long a certificate lives that is signed now.
+    pub fn life(&self) -> SignedDuration {
+        signed(self.certificate_life)
+    }
+}
+
+pub(crate) fn signed(span: Span) -> SignedDuration {
+    SignedDuration::from_micros(i64::try_from(span.micros()).unwrap_or(i64::MAX))
 }
 
 impl Default for IdentityConfig {

@@ -6,11 +6,12 @@
 //! - All orchestrators of one database trust the same authorities; their keys are kept under the common secret.
 
 use crate::{
+    config::signed,
     desk::{Caller, Desk},
     error::DeskError,
     secrets::{octets, sha256},
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use rhumb_identity::{Authority, Identity, IdentityError, Issued, JoinSecret, JoinToken, Serial};
 use rhumb_model::{DocumentError, PointName, Span};
 use rhumb_store::{AuthorityRecord, CertificateRecord, Conflict, Intent, JoinTokenRecord, Outcome, Store, TokenKind};
@@ -80,7 +81,7 @@ impl<S: Store> Desk<S> {
         let trust = self.trusted()?;
         let secret = JoinSecret::new(octets().map_err(|e| DeskError::Internal(e.to_string()))?);
         let created = self.now();
-        let expires = created + SignedDuration::from_micros(i64::try_from(life.micros()).unwrap_or(i64::MAX));
+        let expires = created + signed(life);
         let sha256 = sha256(secret.as_str().as_bytes());
         let record = JoinTokenRecord { sha256, point: point.clone(), most_devices, created, expires, used: None };
         self.settle(Intent::PutJoinToken(record)).await?;
@@ -134,7 +135,7 @@ impl<S: Store> Desk<S> {
     }
 
     fn sign(&self, trust: &Trust, request: &str, point: &PointName) -> Result<Issued, DeskError> {
-        let life = duration(self.inner.config.identity.certificate_life);
+        let life = self.inner.config.identity.life();
         let serial = Serial::new(octets().map_err(|e| DeskError::Internal(e.to_string()))?);
         trust.authority.sign_agent(request, point, serial, self.now(), life).map_err(|error| match error {
             IdentityError::Request(_) => DocumentError::one("/request", error.to_string()).into(),
@@ -178,13 +179,7 @@ impl<S: Store> Desk<S> {
     pub async fn revoke(&self, caller: &Caller, serial: Serial) -> Result<(), DeskError> {
         admin(caller, "revoke a certificate")?;
         let revoke = Intent::Revoke { serial: serial.to_string(), at: self.now() };
-        match self.inner.store.commit(vec![revoke]).await?.pop() {
-            Some(Outcome::Refused(Conflict::Missing(_))) => {
-                return Err(DeskError::NotFound { kind: "certificate", id: serial.to_string() });
-            }
-            Some(Outcome::Refused(why)) => return Err(DeskError::refused(&why)),
-            _ => {}
-        }
+        self.settle_known(revoke, "certificate", serial.to_string()).await?;
         tracing::info!(%serial, "a certificate was revoked");
         self.look_at_trust().await
     }
@@ -204,15 +199,19 @@ impl<S: Store> Desk<S> {
     pub async fn retire_authority(&self, caller: &Caller, fingerprint: &str) -> Result<(), DeskError> {
         admin(caller, "retire an authority")?;
         let retire = Intent::RetireAuthority { fingerprint: fingerprint.to_owned(), at: self.now() };
-        match self.inner.store.commit(vec![retire]).await?.pop() {
-            Some(Outcome::Refused(Conflict::Missing(what))) => {
-                return Err(DeskError::NotFound { kind: "trusted authority", id: what });
-            }
-            Some(Outcome::Refused(why)) => return Err(DeskError::refused(&why)),
-            _ => {}
-        }
+        let id = format!("{fingerprint} that a newer one has followed");
+        self.settle_known(retire, "authority", id).await?;
         tracing::info!(fingerprint, "an authority was retired");
         self.look_at_trust().await
+    }
+
+    /// Of something that has to be there already.
+    async fn settle_known(&self, intent: Intent, kind: &'static str, id: String) -> Result<(), DeskError> {
+        match self.inner.store.commit(vec![intent]).await?.pop() {
+            Some(Outcome::Refused(Conflict::Missing(_))) => Err(DeskError::NotFound { kind, id }),
+            Some(Outcome::Refused(why)) => Err(DeskError::refused(&why)),
+            _ => Ok(()),
+        }
     }
 
     async fn settle(&self, intent: Intent) -> Result<(), DeskError> {
@@ -227,7 +226,7 @@ impl<S: Store> Desk<S> {
         let created = self.now();
         let internal = |e: &dyn std::fmt::Display| DeskError::Internal(e.to_string());
         let (authority, key) =
-            Authority::create(&config.domain, created, duration(config.authority_life)).map_err(|e| internal(&e))?;
+            Authority::create(&config.domain, created, signed(config.authority_life)).map_err(|e| internal(&e))?;
         let sealed_key = self.inner.secret.seal(AUTHORITY, key.as_bytes()).map_err(|e| internal(&e))?;
         Ok(AuthorityRecord {
             fingerprint: authority.fingerprint().to_owned(),
@@ -292,10 +291,6 @@ fn admin(caller: &Caller, what: &str) -> Result<(), DeskError> {
         return Ok(());
     }
     Err(DeskError::Forbidden(format!("only a platform administrator may {what}")))
-}
-
-fn duration(span: Span) -> SignedDuration {
-    SignedDuration::from_micros(i64::try_from(span.micros()).unwrap_or(i64::MAX))
 }
 
 fn record(issued: &Issued, point: &PointName, most_devices: Option<u32>, at: Timestamp) -> CertificateRecord {

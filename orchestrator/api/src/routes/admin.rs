@@ -1,12 +1,12 @@
 //! `/v1/admin`: for platform administrators.
 
-use super::{id, idempotency};
+use super::{id, idempotency, shown_once};
 use crate::{auth::Principal, body::Document, problem::Problem, router::App};
 use axum::{
     Json,
     extract::{Path, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
+    http::{HeaderMap, StatusCode},
+    response::Response,
 };
 use jiff::Timestamp;
 use rhumb_control::{audit::Audit, token::Bearer};
@@ -90,7 +90,5 @@ pub async fn create_token(
     };
     let made = app.desk.create_token(&principal.0, &bearer, asked.expires, key).await?;
     let view = TokenView { token: made.token, kind: asked.kind, subject: asked.subject, expires: made.expires };
-    let mut response = (StatusCode::CREATED, Json(view)).into_response();
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok(shown_once(view))
 }

@@ -1,6 +1,6 @@
 //! How agents become known: `/agent/v1/authority|join|renew`, and what administrators do about it.
 
-use super::id;
+use super::{id, shown_once};
 use crate::{
     auth::{Agent, Principal},
     body::{Document, read},
@@ -11,8 +11,8 @@ use crate::{
 use axum::{
     Extension, Json,
     extract::{Path, Request, State},
-    http::{HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
+    http::StatusCode,
+    response::Response,
 };
 use jiff::Timestamp;
 use rhumb_control::enrolment::Enrolled;
@@ -74,10 +74,7 @@ pub struct EnrolledView {
 
 fn view(enrolled: Enrolled) -> Response {
     let Enrolled { point, certificate, authorities, expires, life_s } = enrolled;
-    let view = EnrolledView { point: point.to_string(), certificate, authorities, expires, life_s };
-    let mut response = (StatusCode::CREATED, Json(view)).into_response();
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    shown_once(EnrolledView { point: point.to_string(), certificate, authorities, expires, life_s })
 }
 
 /// A join token and a request for a certificate in, the certificate out; the token is used up by it.
@@ -148,10 +145,7 @@ pub async fn create_join_token(
         asked.point.parse().map_err(|e: rhumb_model::name::NameError| Problem::field("/point", e.to_string()))?;
     let life = asked.life.unwrap_or(Span::from_micros(3_600 * 1_000_000));
     let (token, expires) = app.desk.create_join_token(&principal.0, &point, life, asked.most_accelerators).await?;
-    let view = JoinTokenView { token: token.reveal(), point: asked.point, expires };
-    let mut response = (StatusCode::CREATED, Json(view)).into_response();
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok(shown_once(JoinTokenView { token: token.reveal(), point: asked.point, expires }))
 }
 
 #[derive(Serialize, ToSchema)]

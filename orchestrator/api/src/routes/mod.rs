@@ -11,10 +11,21 @@ pub mod paths;
 pub mod quotes;
 
 use crate::problem::Problem;
-use axum::http::{HeaderMap, header};
+use axum::{
+    Json,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use rhumb_control::{intake::Idempotency, secrets::sha256};
 use rhumb_model::OrderId;
 use std::str::FromStr;
+
+/// What was made and is shown this once: nobody on the way keeps it.
+pub fn shown_once<T: serde::Serialize>(view: T) -> Response {
+    let mut response = (StatusCode::CREATED, Json(view)).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
 
 /// An id out of a path.
 pub fn id<T: FromStr>(kind: &str, text: &str) -> Result<T, Problem> {
