@@ -8,7 +8,6 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -17,6 +16,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::config::unknown;
 use crate::link::Link;
+use crate::polled::Polled;
 use crate::timer::{Datagram, Exit, Timer, TimerThread, wake_on_time};
 use crate::{EmulatorError, LinkShape, ShapePatch};
 
@@ -55,16 +55,9 @@ pub struct CableEnd {
 pub struct Cables {
     timer: Timer,
     cables: BTreeMap<String, [Arc<Link>; 2]>,
-    _reader: Reader,
+    _reader: Polled,
     // after the reader: no packet is accepted once the release has ended
     _release: TimerThread,
-}
-
-/// Stops the thread when dropped.
-#[derive(Debug)]
-struct Reader {
-    stop: Waker,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// A network device of ours.
@@ -106,7 +99,7 @@ impl Cables {
                 return Err(EmulatorError::DuplicateLink { id: cable.id.clone() });
             }
         }
-        let reader = Reader::start(entrances, timer.clone())?;
+        let reader = reader(entrances, timer.clone())?;
         Ok(Self { timer, cables: made, _reader: reader, _release: release })
     }
 
@@ -152,33 +145,15 @@ fn device(end: &CableEnd, mtu: u16) -> Result<Device, EmulatorError> {
     made.unwrap_or_else(|_| Err(io::Error::other("the thread that makes devices panicked"))).map_err(failed)
 }
 
-impl Reader {
-    fn start(entrances: Vec<Entrance>, timer: Timer) -> Result<Self, EmulatorError> {
-        let failed = |source| EmulatorError::Thread { what: "thread of cables", source };
-        let poll = Poll::new().map_err(failed)?;
-        for (token, entrance) in entrances.iter().enumerate() {
-            let descriptor = entrance.from.0.as_raw_fd();
-            poll.registry().register(&mut SourceFd(&descriptor), Token(token), Interest::READABLE).map_err(failed)?;
-        }
-        let stop = Waker::new(poll.registry(), STOP).map_err(failed)?;
-        let run = move || read(poll, &entrances, &timer);
-        let thread = std::thread::Builder::new().name("emulator-cables".into()).spawn(run).map_err(failed)?;
-        Ok(Self { stop, thread: Some(thread) })
+fn reader(entrances: Vec<Entrance>, timer: Timer) -> Result<Polled, EmulatorError> {
+    let failed = |source| EmulatorError::Thread { what: "thread of cables", source };
+    let poll = Poll::new().map_err(failed)?;
+    for (token, entrance) in entrances.iter().enumerate() {
+        let descriptor = entrance.from.0.as_raw_fd();
+        poll.registry().register(&mut SourceFd(&descriptor), Token(token), Interest::READABLE).map_err(failed)?;
     }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        if let Err(error) = self.stop.wake() {
-            tracing::error!(%error, "cannot stop the emulator's thread of cables");
-            return;
-        }
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the emulator's thread of cables panicked");
-        }
-    }
+    let stop = Waker::new(poll.registry(), STOP).map_err(failed)?;
+    Polled::start("emulator-cables", stop, move || read(poll, &entrances, &timer)).map_err(failed)
 }
 
 fn read(mut poll: Poll, entrances: &[Entrance], timer: &Timer) {

@@ -9,9 +9,10 @@ use tokio::task::JoinSet;
 use crate::config::unknown;
 use crate::control::{Hop, least_latency_us};
 use crate::link::Link;
+use crate::polled::Polled;
 use crate::tcp::TcpFront;
 use crate::timer::{Timer, TimerThread};
-use crate::udp::{Target, UdpFront, UdpThread};
+use crate::udp::{self, Target, UdpFront};
 use crate::{ControlStatus, EmulatorConfig, EmulatorError, Faults, LinkShape, LinkStatus, ShapePatch, Snapshot};
 
 /// A running emulator. Its ports close when it is dropped; [`Emulator::stop`] also waits until they are free again.
@@ -24,7 +25,7 @@ pub struct Emulator {
     change: Mutex<()>,
     servers: JoinSet<()>,
     // declared in the order they must stop: no datagram is accepted once the release has ended
-    _udp: UdpThread,
+    _udp: Polled,
     _release: TimerThread,
 }
 
@@ -97,7 +98,7 @@ impl Emulator {
             controls.insert(control.point, Channel { home: control.home, up, down, address, target });
             servers.spawn(front.serve());
         }
-        let udp = UdpThread::start(udp_fronts, timer.clone())?;
+        let udp = udp::receive(udp_fronts, timer.clone())?;
         let emulator = Self { timer, links, controls, change: Mutex::new(()), servers, _udp: udp, _release: release };
         emulator.route_controls();
         Ok(emulator)

@@ -25,6 +25,7 @@ mod control;
 mod emulator;
 mod error;
 mod link;
+mod polled;
 mod pump;
 mod status;
 mod tcp;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -12,6 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::EmulatorError;
 use crate::link::Link;
+use crate::polled::Polled;
 use crate::timer::{Datagram, Exit, Timer, wake_on_time};
 
 /// An upstream socket without traffic for this long is closed.
@@ -37,13 +37,6 @@ pub(crate) struct UdpFront {
     reverse: Arc<Link>,
     target: Target,
     socket: Port,
-}
-
-/// Stops the thread when dropped.
-#[derive(Debug)]
-pub(crate) struct UdpThread {
-    stop: Waker,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// One socket, held twice: `polled` belongs to the receiving thread, `sender` to whatever is on its way.
@@ -94,43 +87,24 @@ impl UdpFront {
     }
 }
 
-impl UdpThread {
-    pub(crate) fn start(mut fronts: Vec<UdpFront>, timer: Timer) -> Result<Self, EmulatorError> {
-        let failed = |source| EmulatorError::Thread { what: "receiving thread", source };
-        let poll = Poll::new().map_err(failed)?;
-        for (token, front) in fronts.iter_mut().enumerate() {
-            poll.registry().register(&mut front.socket.polled, Token(token), Interest::READABLE).map_err(failed)?;
-        }
-        let stop = Waker::new(poll.registry(), STOP).map_err(failed)?;
-        let mut receiver = Receiver {
-            poll,
-            timer,
-            next_token: fronts.len(),
-            fronts,
-            upstreams: BTreeMap::new(),
-            by_client: BTreeMap::new(),
-            buffer: vec![0; MOST_DATAGRAM_BYTES],
-        };
-        let thread = std::thread::Builder::new()
-            .name("emulator-receive".into())
-            .spawn(move || receiver.run())
-            .map_err(failed)?;
-        Ok(Self { stop, thread: Some(thread) })
+/// The thread that receives on all fronts.
+pub(crate) fn receive(mut fronts: Vec<UdpFront>, timer: Timer) -> Result<Polled, EmulatorError> {
+    let failed = |source| EmulatorError::Thread { what: "receiving thread", source };
+    let poll = Poll::new().map_err(failed)?;
+    for (token, front) in fronts.iter_mut().enumerate() {
+        poll.registry().register(&mut front.socket.polled, Token(token), Interest::READABLE).map_err(failed)?;
     }
-}
-
-impl Drop for UdpThread {
-    fn drop(&mut self) {
-        if let Err(error) = self.stop.wake() {
-            tracing::error!(%error, "cannot stop the emulator's receiving thread");
-            return;
-        }
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the emulator's receiving thread panicked");
-        }
-    }
+    let stop = Waker::new(poll.registry(), STOP).map_err(failed)?;
+    let mut receiver = Receiver {
+        poll,
+        timer,
+        next_token: fronts.len(),
+        fronts,
+        upstreams: BTreeMap::new(),
+        by_client: BTreeMap::new(),
+        buffer: vec![0; MOST_DATAGRAM_BYTES],
+    };
+    Polled::start("emulator-receive", stop, move || receiver.run()).map_err(failed)
 }
 
 impl Receiver {
