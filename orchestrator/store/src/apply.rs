@@ -50,7 +50,7 @@ pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcom
         }
         Intent::TakeTunnels(want) => tunnel::take(session, want).await,
         Intent::FreeTunnels { order, generation, numbers } => {
-            tunnel::free(session, *order, *generation, numbers).await?;
+            tunnel::sweep(session, *order, *generation, numbers).await?;
             Ok(Outcome::Done)
         }
         Intent::EndQuote { quote, at } => quote::end(session, *quote, *at).await,

@@ -6,8 +6,8 @@ use crate::record::{
 };
 use jiff::Timestamp;
 use rhumb_model::{
-    Bandwidth, ComponentName, LinkId, ModelName, NodeName, Order, OrderId, OrderState, Phase, Plan, PointName, QuoteId, Reason,
-    SiteName, Slots, order::Need, plan,
+    Bandwidth, ComponentName, LinkId, ModelName, NodeName, Order, OrderId, OrderState, Phase, Plan, PointName, QuoteId,
+    Reason, SiteName, Slots, order::Need, plan,
 };
 use rhumb_provision::Saga;
 
@@ -151,7 +151,7 @@ pub enum Intent {
     /// Numbers for a path of the order's present generation; those that it has if it has them. Gives `Numbered`. In a
     /// commit with none but its like.
     TakeTunnels(TunnelWant),
-    /// Nothing is left of what had these numbers.
+    /// Nothing is left of what had these numbers in a generation that has ended; of one that has not they stay.
     FreeTunnels {
         order: OrderId,
         generation: u64,

@@ -26,7 +26,9 @@ pub mod testing;
 
 pub use any::AnyStore;
 pub use error::StoreError;
-pub use intent::{Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome, ReplicaWant, Reservation, TunnelWant};
+pub use intent::{
+    Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome, ReplicaWant, Reservation, TunnelWant,
+};
 pub use postgres::{PostgresLimits, PostgresStore};
 pub use record::{
     AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Holdings, IdempotencyRecord, JoinTokenRecord,

@@ -53,7 +53,8 @@ async fn is_current(session: &mut Session<'_>, want: &TunnelWant) -> Result<(), 
 }
 
 async fn own(session: &mut Session<'_>, want: &TunnelWant) -> Result<Vec<u32>, Fault> {
-    let sql = "SELECT number FROM tunnels WHERE order_id = $1 AND generation = $2 AND leg = $3 AND path = $4 ORDER BY hop";
+    let sql =
+        "SELECT number FROM tunnels WHERE order_id = $1 AND generation = $2 AND leg = $3 AND path = $4 ORDER BY hop";
     let args = args![want.order.0, int("generation", want.generation)?, want.leg, want.path];
     session.all(sql, args).await?.iter().map(|row| Reader::new("tunnels", row).count("number")).collect()
 }
@@ -90,11 +91,23 @@ pub async fn free(session: &mut Session<'_>, order: OrderId, generation: u64, nu
     Ok(())
 }
 
+/// The same, where the generation has ended: whoever leads no more takes nothing from who does.
+pub async fn sweep(session: &mut Session<'_>, order: OrderId, generation: u64, numbers: &[u32]) -> Result<(), Fault> {
+    let sql = format!("SELECT state, generation FROM orders WHERE id = $1{}", session.dialect().lock());
+    let Some(row) = session.all_built(sql, args![order.0]).await?.into_iter().next() else { return Ok(()) };
+    let r = Reader::new("orders", &row);
+    if r.parsed::<OrderState>("state")?.is_final() || r.count::<u64>("generation")? > generation {
+        free(session, order, generation, numbers).await?;
+    }
+    Ok(())
+}
+
 /// Gives back all of a generation's, but for those of which something may be left.
 pub async fn release(session: &mut Session<'_>, order: OrderId, generation: u64, keep: &[u32]) -> Result<(), Fault> {
     let sql = "SELECT number FROM tunnels WHERE order_id = $1 AND generation = $2";
     let found = session.all(sql, args![order.0, int("generation", generation)?]).await?;
-    let held: Vec<u32> = found.iter().map(|row| Reader::new("tunnels", row).count("number")).collect::<Result<_, _>>()?;
+    let held: Vec<u32> =
+        found.iter().map(|row| Reader::new("tunnels", row).count("number")).collect::<Result<_, _>>()?;
     let back: Vec<u32> = held.into_iter().filter(|n| !keep.contains(n)).collect();
     free(session, order, generation, &back).await
 }
