@@ -16,6 +16,7 @@ const REFLECTOR: u16 = 8_620;
 const OVERLAY: u16 = 8_700;
 pub const TUNNELS: (u32, u32) = (5_001, 5_016);
 const INSIDE: &str = "10.200.0.0/24";
+const ADMIN: &str = "an-administrators-token-of-this-test";
 /// Points with agents.
 pub const POINTS: [&str; 4] = ["a", "b", "r1", "r2"];
 
@@ -49,13 +50,14 @@ impl Federation {
         let lab = Lab::for_test('o', &["ip", "tc", "nft", "iperf3", "ping", "python3"])?;
         let folder = tempfile::Builder::new().prefix("rhumb-test-").tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        for (name, text) in [("federation.yaml", FEDERATION.to_owned()), ("admin", "admin-token".to_owned())] {
+        for (name, text) in [("federation.yaml", FEDERATION.to_owned()), ("admin", ADMIN.to_owned())] {
             fs::write(at(name), text).unwrap();
         }
         let tokens: Vec<Value> = POINTS
             .iter()
             .map(|point| {
-                fs::write(at(&format!("token-{point}")), format!("token-of-{point}")).unwrap();
+                fs::write(at(&format!("token-{point}")), format!("a-token-of-{point}-that-only-this-test-has"))
+                    .unwrap();
                 json!({ "file": at(&format!("token-{point}")), "kind": "agent", "subject": point })
             })
             .chain([json!({ "file": at("admin"), "kind": "admin", "subject": "acme" })])
@@ -77,7 +79,7 @@ impl Federation {
         }
         let cli = Cli {
             url: format!("http://127.0.0.1:{API}"),
-            token: "admin-token".to_owned(),
+            token: ADMIN.to_owned(),
             data: at("data"),
             scratch: folder.path().to_path_buf(),
             inside: Some(lab.site(Site::D).name().to_owned()),
