@@ -202,6 +202,21 @@ impl Cluster {
         Err(answered("remove an object", format!("{name} changes faster than it can be removed")))
     }
 
+    async fn make_job(&self, job: &Submission) -> Result<String, RuntimeError> {
+        let plan = Plan { submission: job, settings: &self.settings, devices: self.devices(job).await? };
+        let mark = &job.mark;
+        if let Some(KubernetesQueue::Volcano(queue)) = &self.settings.queue {
+            self.make(&self.dynamic(&pod_groups()), &plan.pod_group(queue), mark).await?;
+        }
+        match self.settings.workload {
+            KubernetesWorkload::Job => self.make(&self.api::<Job>(), &plan.job()?, mark).await?,
+            KubernetesWorkload::JobSet => self.make(&self.dynamic(&job_sets()), &plan.job_set()?, mark).await?,
+        }
+        let made = Fresh { mark: mark.clone(), looked: Instant::now() };
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(mark.lead, made);
+        Ok(name_of(mark.lead))
+    }
+
     /// The job and all that was made for it.
     async fn remove_job(&self, name: &str) -> Result<(), RuntimeError> {
         if self.settings.workload == KubernetesWorkload::JobSet {
@@ -267,7 +282,7 @@ impl Controller for Cluster {
         let jobs = self.jobs.all().await.map_err(silent)?;
         let placed = self.placed.all().await.map_err(silent)?;
         let mut runs = state::runs(&jobs, &pods, &self.owner);
-        runs.extend(self.settle(&runs).await?);
+        runs.extend(error::in_time("ask for a job", self.settle(&runs)).await?);
         let is_ours = |pod: &Pod| {
             pod.metadata.namespace.as_deref() == Some(self.settings.namespace.as_str())
                 && state::mark(&pod.metadata, &self.owner).is_some()
@@ -281,24 +296,16 @@ impl Controller for Cluster {
     }
 
     async fn submit(&self, job: &Submission) -> Result<String, RuntimeError> {
-        let plan = Plan { submission: job, settings: &self.settings, devices: self.devices(job).await? };
-        let mark = &job.mark;
-        if let Some(KubernetesQueue::Volcano(queue)) = &self.settings.queue {
-            self.make(&self.dynamic(&pod_groups()), &plan.pod_group(queue), mark).await?;
-        }
-        match self.settings.workload {
-            KubernetesWorkload::Job => self.make(&self.api::<Job>(), &plan.job()?, mark).await?,
-            KubernetesWorkload::JobSet => self.make(&self.dynamic(&job_sets()), &plan.job_set()?, mark).await?,
-        }
-        let made = Fresh { mark: mark.clone(), looked: Instant::now() };
-        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(mark.lead, made);
-        Ok(name_of(mark.lead))
+        Box::pin(error::in_time("make a job", self.make_job(job))).await
     }
 
     async fn cancel(&self, id: &str) -> Result<(), RuntimeError> {
-        match id.split_once('/') {
-            Some((name, place)) => self.remove_pod(name, place.parse().unwrap_or(0)).await,
-            None => self.remove_job(id).await,
-        }
+        let removed = async {
+            match id.split_once('/') {
+                Some((name, place)) => self.remove_pod(name, place.parse().unwrap_or(0)).await,
+                None => self.remove_job(id).await,
+            }
+        };
+        error::in_time("remove a job", removed).await
     }
 }

@@ -1,7 +1,10 @@
 //! What went wrong with the cluster, in words for people.
 
 use rhumb_runtimes::RuntimeError;
-use std::error::Error;
+use std::{error::Error, time::Duration};
+
+/// Longest wait for what a call needs.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(crate) const SITE: &str = "the Kubernetes API server";
 
@@ -33,4 +36,13 @@ pub(crate) fn failed(what: &'static str, error: &kube::Error) -> RuntimeError {
 /// Whether the server answered with this code.
 pub(crate) fn is_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+/// The answer, or that there was none in time.
+pub(crate) async fn in_time<T>(
+    what: &'static str,
+    answer: impl Future<Output = Result<T, RuntimeError>>,
+) -> Result<T, RuntimeError> {
+    let silent = || answered(what, format!("nothing within {} s", PATIENCE.as_secs()));
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(silent()))
 }

@@ -77,6 +77,8 @@ async fn client(settings: &KubernetesSettings) -> Result<Client, RuntimeError> {
     };
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(SILENCE);
+    // whoever asks tries again, and must not wait for long
+    config.default_retry = false;
     Client::try_from(config).map_err(|error| refuse(error::chain(&error)))
 }
 

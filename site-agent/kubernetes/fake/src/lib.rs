@@ -14,6 +14,7 @@ mod store;
 pub use kubelet::End;
 pub use store::{Key, Refused, Store};
 
+use axum::serve::ListenerExt;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -53,10 +54,19 @@ pub(crate) struct Shared {
     store: Mutex<Store>,
     options: Options,
     /// What requests are answered instead, by what their method and path hold; each as often as it is there.
-    faults: Mutex<Vec<(String, u16)>>,
+    faults: Mutex<Vec<Fault>>,
     /// Method and path of every request.
     requests: Mutex<Vec<String>>,
     running: Mutex<kubelet::Running>,
+}
+
+/// What goes wrong with the next request that holds `part`.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    part: String,
+    code: u16,
+    /// Whether it is done all the same, and only the answer lost.
+    is_done: bool,
 }
 
 pub(crate) const TOKEN: &str = "fake-token";
@@ -75,7 +85,8 @@ impl FakeCluster {
             running: Mutex::default(),
         });
         let router = server::router(Arc::clone(&shared));
-        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        // small answers are not to wait for more
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap().tap_io(|io| io.set_nodelay(true).unwrap());
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         let controlling = tokio::spawn(controllers::run(Arc::clone(&shared)));
         let tasks = vec![serving.abort_handle(), controlling.abort_handle()];
@@ -113,12 +124,21 @@ impl FakeCluster {
 
     /// Forgets all that was, as after a compaction: watches that go on from before are told that it is gone.
     pub fn compact(&self) {
-        self.store().compact();
+        self.store().forget();
     }
 
     /// The next request whose method and path hold `part` is answered with this code.
     pub fn fail(&self, part: &str, code: u16) {
-        self.shared.faults.lock().unwrap().push((part.to_owned(), code));
+        self.fault(part, code, false);
+    }
+
+    /// The same, but what was asked for is done.
+    pub fn lose(&self, part: &str, code: u16) {
+        self.fault(part, code, true);
+    }
+
+    fn fault(&self, part: &str, code: u16, is_done: bool) {
+        self.shared.faults.lock().unwrap().push(Fault { part: part.to_owned(), code, is_done });
     }
 
     /// Ends a pod as its node would: for lack of memory, or to have its place for others. Nothing of it can say a last word.

@@ -4,7 +4,7 @@ mod watching;
 mod writing;
 
 use crate::{
-    Shared, TOKEN,
+    Fault, Shared, TOKEN,
     selector::Selector,
     store::{Key, Refused},
 };
@@ -69,12 +69,14 @@ async fn answer(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery, re
     if !is_known(&parts.headers) {
         return refused(&Refused(401, "Unauthorized", "Unauthorized".into()));
     }
-    {
+    let fault = {
         let mut faults = shared.faults.lock().unwrap();
-        if let Some(place) = faults.iter().position(|(part, _)| asked.contains(part)) {
-            let code = faults.remove(place).1;
-            return refused(&Refused(code, "InternalError", "as the test asked".into()));
-        }
+        let place = faults.iter().position(|fault| asked.contains(&fault.part));
+        place.map(|place| faults.remove(place))
+    };
+    let wrong = |fault: &Fault| refused(&Refused(fault.code, "InternalError", "as the test asked".into()));
+    if let Some(fault) = fault.as_ref().filter(|fault| !fault.is_done) {
+        return wrong(fault);
     }
     let Some(target) = Target::read(&path) else { return refused(&not_found(&path)) };
     let body = axum::body::to_bytes(body, BODY_MOST).await.unwrap_or_default();
@@ -92,6 +94,9 @@ async fn answer(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery, re
         Method::DELETE => writing::delete(&shared, &target, &query, &body).map(|object| (200, object)),
         _ => Err(Refused(405, "MethodNotAllowed", "not here".into())),
     };
+    if let Some(fault) = &fault {
+        return wrong(fault);
+    }
     match done {
         Ok((code, object)) => reply(code, &object),
         Err(why) => refused(&why),

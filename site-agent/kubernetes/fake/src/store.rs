@@ -62,7 +62,8 @@ impl Store {
         self.told.subscribe()
     }
 
-    pub(crate) fn compact(&mut self) {
+    /// Forgets all that was.
+    pub fn forget(&mut self) {
         self.floor = self.version;
         self.changes.clear();
     }

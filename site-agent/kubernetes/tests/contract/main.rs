@@ -4,7 +4,11 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod ends;
+mod queues;
+mod shape;
 mod stand;
+mod watches;
 
 use fake_kubernetes::Options;
 use runtime_contract::{Group, run};

@@ -2,7 +2,7 @@
 
 use fake_kubernetes::{FakeCluster, Key, Options};
 use futures::future::BoxFuture;
-use rhumb_model::NodeName;
+use rhumb_model::{NodeName, OrderId};
 use rhumb_runtimes::{AnyRuntime, Base, KubernetesSettings};
 use rhumb_wire::report::AssignmentKey;
 use runtime_contract::Stand;
@@ -12,29 +12,50 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{runtime::Handle, task::block_in_place};
+use uuid::Uuid;
 
 pub const NAMESPACE: &str = "rhumb";
 const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Waits for what goes on by itself.
+pub async fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Of an order of its own.
+pub fn fresh_key() -> AssignmentKey {
+    AssignmentKey { order: OrderId(Uuid::now_v7()), generation: 1, component: "trainer".parse().unwrap(), replica: 0 }
+}
+
 #[derive(Debug)]
 pub struct FakeStand {
     pub cluster: FakeCluster,
+    /// Settings that are not the usual ones.
+    pub change: Value,
 }
 
 impl FakeStand {
     pub fn start(options: Options) -> Self {
+        Self::with(options, json!({}))
+    }
+
+    pub fn with(options: Options, change: Value) -> Self {
         let cluster = FakeCluster::start(options);
         let gives = json!({"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": "32"});
         cluster.add_node("n1", &gives, &json!({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}));
-        Self { cluster }
+        Self { cluster, change }
     }
 
-    pub fn settings(&self, home: &Path, change: &Value) -> KubernetesSettings {
+    pub fn settings(&self, home: &Path) -> KubernetesSettings {
         let mut settings = json!({
             "kubeconfig": self.cluster.kubeconfig(), "namespace": NAMESPACE, "shared": home.join("runs"),
             "volume": {"host_path": home}, "mount": home, "image": "registry.example/base:1", "kill_wait": "5s",
         });
-        settings.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        settings.as_object_mut().unwrap().extend(self.change.as_object().unwrap().clone());
         serde_json::from_value(settings).unwrap()
     }
 }
@@ -66,7 +87,7 @@ impl Stand for FakeStand {
     type Runtime = AnyRuntime;
 
     fn open(&self, owner: &str, home: &Path) -> AnyRuntime {
-        open(&self.settings(home, &json!({})), owner, home)
+        open(&self.settings(home), owner, home)
     }
 
     fn node(&self) -> NodeName {
