@@ -33,6 +33,8 @@ use uuid::Uuid;
 
 /// How long the watches may lag behind what was just made before the server is asked for it by name.
 const LAG: Duration = Duration::from_secs(5);
+/// After what was no answer.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How often a write is tried again that met another's.
 const CONFLICTS: usize = 5;
 
@@ -237,14 +239,19 @@ impl Cluster {
         let pods = pods.into_iter().filter(|pod| of_job(pod));
         let (own, rest): (Vec<_>, Vec<_>) = pods.partition(|pod| state::index(pod) == place);
         if own.is_empty() && rest.is_empty() {
-            // a gang that has not begun is all or nothing, and of one that is over nothing else is left
+            // a gang that has not begun is all or nothing
             return self.remove_job(name).await;
         }
         for pod in own {
             let name = pod.metadata.name.clone().unwrap_or_default();
             self.remove(&self.api::<Pod>(), &name, PropagationPolicy::Background).await?;
         }
-        Ok(())
+        let jobs = self.jobs.all().await.map_err(silent)?;
+        let of_lead = |mark: Mark| name_of(mark.lead) == name;
+        let mut job = jobs.iter().filter(|job| state::job_mark(job, &self.owner).is_some_and(of_lead));
+        let is_over = job.next().is_some_and(|job| state::finished(job).is_some());
+        let is_last = rest.iter().all(|pod| pod.metadata.deletion_timestamp.is_some());
+        if is_over && is_last { self.remove_job(name).await } else { Ok(()) }
     }
 }
 
@@ -259,6 +266,11 @@ impl Controller for Cluster {
 
     fn keeps_ended(&self) -> bool {
         true
+    }
+
+    fn left_alone(&self) -> Duration {
+        // its silence is known without asking
+        AGAIN
     }
 
     fn admit(&self, work: &Work) -> Result<(), RuntimeError> {

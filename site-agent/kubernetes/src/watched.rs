@@ -10,13 +10,8 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use std::{
-    fmt,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
-use tokio::task::AbortHandle;
+use std::{fmt, pin::pin, sync::Arc, time::Duration};
+use tokio::{sync::watch, task::AbortHandle};
 
 /// How long one watch lasts before it is taken up again where it stood, in seconds. One that hangs is given up soon after.
 pub(crate) const WATCH_SECONDS: u32 = 30;
@@ -33,13 +28,13 @@ enum Health {
 
 pub(crate) struct Watched<K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static> {
     store: Store<K>,
-    health: Arc<Mutex<Health>>,
+    health: watch::Receiver<Health>,
     task: AbortHandle,
 }
 
 impl<K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static> fmt::Debug for Watched<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("health", &self.health).finish_non_exhaustive()
+        f.debug_struct("Watched").field("health", &*self.health.borrow()).finish_non_exhaustive()
     }
 }
 
@@ -50,25 +45,20 @@ where
     /// `trim` takes from each object what nobody reads. To be called below a runtime of tokio.
     pub(crate) fn start(api: Api<K>, config: watcher::Config, trim: fn(&mut K)) -> Self {
         let (store, writer) = reflector::store();
-        let health = Arc::new(Mutex::new(Health::Starting));
-        let task = tokio::spawn(keep(api, config.timeout(WATCH_SECONDS), writer, Arc::clone(&health), trim));
+        let (told, health) = watch::channel(Health::Starting);
+        let task = tokio::spawn(keep(api, config.timeout(WATCH_SECONDS), writer, told, trim));
         Self { store, health, task: task.abort_handle() }
     }
 
     /// All of them, as of a moment ago; or why that is not known.
     pub(crate) async fn all(&self) -> Result<Vec<Arc<K>>, String> {
-        if self.health() == Health::Starting {
-            let _ = tokio::time::timeout(FIRST, self.store.wait_until_ready()).await;
+        let mut health = self.health.clone();
+        let known = tokio::time::timeout(FIRST, health.wait_for(|health| *health != Health::Starting)).await;
+        let Ok(Ok(health)) = known else { return Err("it does not answer".into()) };
+        match &*health {
+            Health::Bad(why) => Err(why.clone()),
+            Health::Good | Health::Starting => Ok(self.store.state()),
         }
-        match self.health() {
-            Health::Good => Ok(self.store.state()),
-            Health::Starting => Err("it does not answer".into()),
-            Health::Bad(why) => Err(why),
-        }
-    }
-
-    fn health(&self) -> Health {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -82,12 +72,11 @@ async fn keep<K>(
     api: Api<K>,
     config: watcher::Config,
     mut writer: Writer<K>,
-    health: Arc<Mutex<Health>>,
+    health: watch::Sender<Health>,
     trim: fn(&mut K),
 ) where
     K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let is = |state: Health| *health.lock().unwrap_or_else(PoisonError::into_inner) = state;
     let mut pauses = DefaultBackoff::default();
     loop {
         let mut events = pin!(watcher::watcher(api.clone(), config.clone()));
@@ -97,14 +86,14 @@ async fn keep<K>(
                     let event = event.modify(trim);
                     writer.apply_watcher_event(&event);
                     if matches!(event, Event::InitDone) {
-                        is(Health::Good);
+                        health.send_replace(Health::Good);
                         kube::runtime::utils::Backoff::reset(&mut pauses);
                     }
                 }
                 Err(error) => {
                     let why = error::chain(&error);
                     tracing::debug!(kind = %K::kind(&()), error = why, "a watch failed");
-                    is(Health::Bad(why));
+                    health.send_replace(Health::Bad(why));
                     break;
                 }
             }

@@ -29,8 +29,6 @@ use std::{
 const LAST_WORD: Duration = Duration::from_secs(5);
 /// Beyond the grace, for a supervisor to end what it was asked to end; then the scheduler is asked.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
-/// How long a scheduler that does not answer is left alone: everybody waits for its answer.
-const LEFT_ALONE: Duration = Duration::from_secs(15);
 /// How many answers of the scheduler in a row must lack a job before it counts as gone.
 const MISSES: u32 = 3;
 
@@ -88,8 +86,9 @@ impl<C: Controller> Batch<C> {
 
     /// The scheduler's jobs, not older than `age`.
     async fn snapshot(&mut self, age: Duration) -> Result<&Snapshot, RuntimeError> {
+        let left_alone = self.controller.left_alone();
         let is_old = |(at, answer): &(Instant, Result<Snapshot, String>)| {
-            at.elapsed() > if answer.is_ok() { age } else { LEFT_ALONE }
+            at.elapsed() > if answer.is_ok() { age } else { left_alone }
         };
         if self.seen.as_ref().is_none_or(is_old) {
             let answer = self.controller.snapshot().await.map_err(|error| error.to_string());

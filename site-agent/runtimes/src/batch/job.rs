@@ -7,6 +7,7 @@ use std::{
     fmt,
     path::PathBuf,
     str::FromStr,
+    time::Duration,
 };
 use uuid::Uuid;
 
@@ -21,6 +22,11 @@ pub trait Controller: Send + Sync + 'static {
     /// Whether jobs that ended stay until they are cancelled.
     fn keeps_ended(&self) -> bool {
         false
+    }
+
+    /// How long one that does not answer is left alone: everybody waits for its answer.
+    fn left_alone(&self) -> Duration {
+        Duration::from_secs(15)
     }
 
     /// What only this scheduler cannot run.
