@@ -5,6 +5,8 @@ use crate::{
     orchestrator::{Agent, Orchestrator},
     world::{assignment, desired, key, until},
 };
+#[cfg(not(feature = "kubernetes"))]
+use rhumb_agent::runtimes::{AnyRuntime, Base};
 use rhumb_agent::{
     AgentConfig,
     config::Devices,
@@ -103,4 +105,37 @@ fn one_order_is_the_same_on_ray() {
     let runtime = stand.settings(folder.path());
     let config = with_scheduler(&orchestrator, &folder.path().join("data"), runtime, "gpu");
     assert_eq!(run(&orchestrator, config, stand.node().as_str()), expected());
+}
+
+/// Without the feature the settings are known and refused, with what is missing.
+#[cfg(not(feature = "kubernetes"))]
+#[test]
+fn a_cluster_is_refused_by_an_agent_that_was_built_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = serde_json::json!({"kubernetes": {"namespace": "n", "shared": "/s", "volume": {"claim": "c"}}});
+    let settings: RuntimeSettings = serde_json::from_value(settings).unwrap();
+    settings.check().unwrap();
+    let base = Base { owner: "edge-1", runs: folder.path(), supervisor: None, log_limit_bytes: 1 };
+    let refused = AnyRuntime::open(&settings, base).unwrap_err().to_string();
+    assert!(refused.contains("use an agent that was built with the feature kubernetes"), "{refused}");
+}
+
+/// Against an API server that is not a real one: it runs pods as processes of this host.
+#[cfg(feature = "kubernetes")]
+#[test]
+fn one_order_is_the_same_on_kubernetes() {
+    use fake_kubernetes::{FakeCluster, Options};
+    use serde_json::json;
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let cluster = tokio.block_on(async { FakeCluster::start(Options::default()) });
+    let gives = json!({"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"});
+    cluster.add_node("n1", &gives, &json!({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}));
+    let (folder, orchestrator) = (tempfile::tempdir().unwrap(), Orchestrator::start());
+    let runtime = json!({"kubernetes": {
+        "kubeconfig": cluster.kubeconfig(), "namespace": "rhumb", "shared": folder.path().join("runs"),
+        "volume": {"host_path": folder.path()}, "mount": folder.path(), "image": "registry.example/base:1",
+    }});
+    let runtime: RuntimeSettings = serde_json::from_value(runtime).unwrap();
+    let config = with_scheduler(&orchestrator, &folder.path().join("data"), runtime, "NVIDIA-A100-SXM4-40GB");
+    assert_eq!(run(&orchestrator, config, "n1"), expected());
 }
