@@ -71,19 +71,19 @@ impl Cluster {
         let placed = Config::default().fields("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed");
         let namespace = &settings.namespace;
         Self {
-            nodes: Watched::start(Api::all(client.clone()), Config::default(), |node: &mut Node| {
+            nodes: Watched::start(Api::all(client.clone()), (), Config::default(), |node: &mut Node| {
                 node.metadata.managed_fields = None;
                 if let Some(status) = &mut node.status {
                     status.images = None;
                 }
             }),
-            placed: Watched::start(Api::all(client.clone()), placed, |pod: &mut Pod| {
+            placed: Watched::start(Api::all(client.clone()), (), placed, |pod: &mut Pod| {
                 pod.metadata.managed_fields = None;
             }),
-            jobs: Watched::start(Api::namespaced(client.clone(), namespace), ours(), |job: &mut Job| {
+            jobs: Watched::start(Api::namespaced(client.clone(), namespace), (), ours(), |job: &mut Job| {
                 job.metadata.managed_fields = None;
             }),
-            pods: Watched::start(Api::namespaced(client.clone(), namespace), ours(), |pod: &mut Pod| {
+            pods: Watched::start(Api::namespaced(client.clone(), namespace), (), ours(), |pod: &mut Pod| {
                 pod.metadata.managed_fields = None;
             }),
             fresh: Mutex::default(),

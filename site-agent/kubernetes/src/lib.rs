@@ -9,6 +9,7 @@
 
 mod cluster;
 mod error;
+pub mod multikueue;
 mod node;
 mod object;
 mod pod;
@@ -58,16 +59,20 @@ pub async fn open(settings: &KubernetesSettings, base: Base<'_>) -> Result<AnyRu
         kill_wait: Duration::from_micros(settings.kill_wait.micros()),
         environment: Environment::Image,
     };
-    let cluster = Cluster::new(client(settings).await?, settings.clone(), base.owner.to_owned());
+    let cluster = Cluster::new(
+        client_of(settings.kubeconfig.as_deref(), settings.context.as_deref()).await?,
+        settings.clone(),
+        base.owner.to_owned(),
+    );
     Ok(AnyRuntime::other(Batch::new(ground, cluster)))
 }
 
-async fn client(settings: &KubernetesSettings) -> Result<Client, RuntimeError> {
+async fn client_of(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Client, RuntimeError> {
     // an error says that one is set already
     let _ = rustls::crypto::ring::default_provider().install_default();
     let refuse = |why: String| error::answered("read how to reach the cluster", why);
-    let options = KubeConfigOptions { context: settings.context.clone(), ..KubeConfigOptions::default() };
-    let mut config = match (&settings.kubeconfig, &settings.context) {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let mut config = match (kubeconfig, context) {
         (Some(path), _) => {
             let read = Kubeconfig::read_from(path).map_err(|error| refuse(error::chain(&error)))?;
             Config::from_custom_kubeconfig(read, &options).await.map_err(|error| refuse(error::chain(&error)))?

@@ -5,18 +5,41 @@ use futures::StreamExt;
 use kube::{
     Api, Resource,
     runtime::{
-        reflector::{self, Store, store::Writer},
+        reflector::{Store, store::Writer},
         watcher::{self, DefaultBackoff, Event},
     },
 };
 use serde::de::DeserializeOwned;
-use std::{fmt, pin::pin, sync::Arc, time::Duration};
+use std::{fmt, hash::Hash, pin::pin, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::AbortHandle};
 
 /// How long one watch lasts before it is taken up again where it stood, in seconds. One that hangs is given up soon after.
 pub(crate) const WATCH_SECONDS: u32 = 30;
 /// How long the first list may take.
 const FIRST: Duration = Duration::from_secs(10);
+
+/// What can be watched.
+pub(crate) trait Watchable:
+    Resource<DynamicType: Clone + Eq + Hash + Unpin + Send + Sync>
+    + Clone
+    + fmt::Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Watchable for K where
+    K: Resource<DynamicType: Clone + Eq + Hash + Unpin + Send + Sync>
+        + Clone
+        + fmt::Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Health {
@@ -26,13 +49,13 @@ enum Health {
     Bad(String),
 }
 
-pub(crate) struct Watched<K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static> {
+pub(crate) struct Watched<K: Watchable> {
     store: Store<K>,
     health: watch::Receiver<Health>,
     task: AbortHandle,
 }
 
-impl<K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static> fmt::Debug for Watched<K> {
+impl<K: Watchable> fmt::Debug for Watched<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watched").field("health", &*self.health.borrow()).finish_non_exhaustive()
     }
@@ -40,11 +63,12 @@ impl<K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static> fmt::Debug f
 
 impl<K> Watched<K>
 where
-    K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Watchable,
 {
     /// `trim` takes from each object what nobody reads. To be called below a runtime of tokio.
-    pub(crate) fn start(api: Api<K>, config: watcher::Config, trim: fn(&mut K)) -> Self {
-        let (store, writer) = reflector::store();
+    pub(crate) fn start(api: Api<K>, kind: K::DynamicType, config: watcher::Config, trim: fn(&mut K)) -> Self {
+        let writer = Writer::new(kind);
+        let store = writer.as_reader();
         let (told, health) = watch::channel(Health::Starting);
         let task = tokio::spawn(keep(api, config.timeout(WATCH_SECONDS), writer, told, trim));
         Self { store, health, task: task.abort_handle() }
@@ -62,7 +86,7 @@ where
     }
 }
 
-impl<K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static> Drop for Watched<K> {
+impl<K: Watchable> Drop for Watched<K> {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -75,7 +99,7 @@ async fn keep<K>(
     health: watch::Sender<Health>,
     trim: fn(&mut K),
 ) where
-    K: Resource<DynamicType = ()> + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Watchable,
 {
     let mut pauses = DefaultBackoff::default();
     loop {
@@ -92,7 +116,7 @@ async fn keep<K>(
                 }
                 Err(error) => {
                     let why = error::chain(&error);
-                    tracing::debug!(kind = %K::kind(&()), error = why, "a watch failed");
+                    tracing::debug!(error = why, "a watch failed");
                     health.send_replace(Health::Bad(why));
                     break;
                 }

@@ -1,5 +1,6 @@
 //! Requests and answers.
 
+mod applying;
 mod watching;
 mod writing;
 
@@ -78,6 +79,9 @@ async fn answer(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery, re
     if let Some(fault) = fault.as_ref().filter(|fault| !fault.is_done) {
         return wrong(fault);
     }
+    if path == "/apis" {
+        return reply(200, &groups());
+    }
     let Some(target) = Target::read(&path) else { return refused(&not_found(&path)) };
     let body = axum::body::to_bytes(body, BODY_MOST).await.unwrap_or_default();
     let done = match parts.method {
@@ -101,6 +105,13 @@ async fn answer(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery, re
         Ok((code, object)) => reply(code, &object),
         Err(why) => refused(&why),
     }
+}
+
+/// The groups that clients here ask for.
+fn groups() -> Value {
+    let version = json!({"groupVersion": "kueue.x-k8s.io/v1beta2", "version": "v1beta2"});
+    let kueue = json!({"name": "kueue.x-k8s.io", "versions": [version], "preferredVersion": version});
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [kueue]})
 }
 
 fn is_known(headers: &HeaderMap) -> bool {

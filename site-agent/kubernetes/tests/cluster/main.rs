@@ -201,7 +201,8 @@ impl Stand for RealStand {
                     if job.status.as_ref().and_then(|status| status.completion_time.as_ref()).is_some()
                         || job.status.as_ref().and_then(|status| status.failed).is_some()
                     {
-                        let _ = self.jobs().delete(&job.metadata.name.clone().unwrap(), &DeleteParams::background()).await;
+                        let _ =
+                            self.jobs().delete(&job.metadata.name.clone().unwrap(), &DeleteParams::background()).await;
                     }
                 }
                 if jobs.is_empty() && self.pods().list(&of).await.unwrap().items.is_empty() {

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod dispatch;
 mod ends;
 mod queues;
 mod shape;

@@ -1,6 +1,6 @@
 //! Writes, and what makes the server refuse them.
 
-use super::{Target, not_found};
+use super::{Target, applying, not_found};
 use crate::{
     Shared,
     store::{Key, Refused, Store, now},
@@ -127,35 +127,18 @@ pub(super) fn patch(
     if is_applied {
         let manager = query.get("fieldManager").cloned().unwrap_or_default();
         let force = query.get("force").is_some_and(|force| force == "true");
-        own(&mut new, &change, &manager, force)?;
+        applying::apply(&mut new, &change, &manager, force)?;
+    } else {
+        merge(&mut new, &change);
     }
-    merge(&mut new, &change);
     Ok(write(&mut store, target, &key, &old, new))
-}
-
-/// Who applied which field of the status last; another may not without force.
-fn own(object: &mut Value, change: &Value, manager: &str, force: bool) -> Result<(), Refused> {
-    if manager.is_empty() {
-        return Err(Refused(400, "BadRequest", "fieldManager is required for apply".into()));
-    }
-    let fields: Vec<String> =
-        change["status"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
-    for field in fields {
-        let owner = &object["metadata"]["fakeOwners"][&field];
-        let is_others = owner.as_str().is_some_and(|owner| owner != manager);
-        if is_others && object["status"][&field] != change["status"][&field] && !force {
-            return Err(Refused(409, "Conflict", format!("field status.{field} is owned by {owner}")));
-        }
-        object["metadata"]["fakeOwners"][&field] = json!(manager);
-    }
-    Ok(())
 }
 
 fn write(store: &mut Store, target: &Target, key: &Key, old: &Value, mut new: Value) -> Value {
     if target.subresource.as_deref() == Some("status") {
         let mut kept = old.clone();
         kept["status"] = new["status"].take();
-        kept["metadata"]["fakeOwners"] = new["metadata"]["fakeOwners"].take();
+        kept["metadata"]["managedFields"] = new["metadata"]["managedFields"].take();
         new = kept;
     } else {
         if WITH_STATUS.contains(&key.resource.as_str()) {
@@ -168,8 +151,8 @@ fn write(store: &mut Store, target: &Target, key: &Key, old: &Value, mut new: Va
             new["metadata"][fixed] = old["metadata"][fixed].clone();
         }
     }
-    if new["metadata"]["fakeOwners"].is_null() {
-        new["metadata"].as_object_mut().unwrap().remove("fakeOwners");
+    if new["metadata"]["managedFields"].is_null() {
+        new["metadata"].as_object_mut().unwrap().remove("managedFields");
     }
     store.put(key, new)
 }
