@@ -50,6 +50,10 @@ pub async fn open(settings: &KubernetesSettings, base: Base<'_>) -> Result<AnyRu
         Some(path) => path.clone(),
         None => lend(&supervisor_of(base), &settings.shared).map_err(failed)?,
     };
+    if !base.runs.starts_with(settings.mount()) {
+        let (data, volume) = (base.runs.display(), settings.mount().display());
+        tracing::warn!(%data, %volume, "pods do not see the agent's data: orders with datasets need data_dir on the volume");
+    }
     let ground = Ground {
         owner: base.owner.to_owned(),
         root: settings.shared.clone(),

@@ -260,3 +260,20 @@ impl<D: Decide> Dispatcher<D> {
         written.map(drop).map_err(|error| failed("nominate a cluster", &error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands in `deploy/` is what this reads.
+    #[test]
+    fn the_example_is_read() {
+        let text = include_str!("../../../deploy/kubernetes/dispatcher.yaml");
+        let (_, inside) = text.split_once("dispatcher.yaml: |\n").unwrap();
+        let inside: String =
+            inside.lines().map(|line| line.strip_prefix("    ").unwrap_or(line).to_owned() + "\n").collect();
+        let settings: DispatcherSettings = rhumb_model::document::read(&inside).unwrap();
+        assert_eq!(settings.quotes.clusters.len(), 2);
+        assert_eq!(settings.widen_after.micros(), 300_000_000);
+    }
+}

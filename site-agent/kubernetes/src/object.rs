@@ -36,6 +36,9 @@ pub(crate) const RUN: &str = "rhumb/run";
 const VOLUME: &str = "runs";
 /// The variable of an order's environment that names its image.
 const IMAGE: &str = "RHUMB_IMAGE";
+/// Those that name where its data is.
+const OUTPUTS: &str = "RHUMB_OUTPUT_DIR";
+const DATASET: &str = "RHUMB_DATASET_";
 
 /// What a job is called: new for every run, so that no name makes a job ours.
 pub(crate) fn name_of(lead: Uuid) -> String {
@@ -160,6 +163,8 @@ impl Plan<'_> {
                 run_as_user: user(rustix::process::getuid().as_raw(), settings.user),
                 run_as_group: group,
                 fs_group: group,
+                // a large volume is not gone through for every pod
+                fs_group_change_policy: Some("OnRootMismatch".into()),
                 seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), ..SeccompProfile::default() }),
                 ..PodSecurityContext::default()
             }),
@@ -237,7 +242,34 @@ impl Plan<'_> {
         if supervisor.starts_with(root) {
             mounts.push(mount(supervisor, true));
         }
+        // inputs to read, and where outputs go
+        for (path, is_read_only) in self.data(root)? {
+            if !mounts.iter().any(|mount| path.starts_with(&mount.mount_path)) {
+                mounts.push(mount(&path, is_read_only));
+            }
+        }
         Ok(mounts)
+    }
+
+    /// The files of its datasets and the folder of its outputs, that first; whether it only reads them.
+    fn data(&self, root: &Path) -> Result<Vec<(PathBuf, bool)>, RuntimeError> {
+        let env = &self.submission.work.env;
+        let outputs = env.get(OUTPUTS).map(PathBuf::from);
+        let is_output = |path: &Path| outputs.as_ref().is_some_and(|outputs| path.starts_with(outputs));
+        let inputs: Vec<PathBuf> = env
+            .iter()
+            .filter(|(name, _)| name.starts_with(DATASET))
+            .map(|(_, path)| PathBuf::from(path))
+            .filter(|path| !is_output(path))
+            .collect();
+        if let Some(input) = inputs.iter().find(|input| !input.starts_with(root)) {
+            let shown = input.display();
+            let why = format!("pods do not see {shown}: put the agent's data_dir below {}", root.display());
+            return Err(error::answered("make a pod", why));
+        }
+        let outputs =
+            outputs.iter().filter(|outputs| outputs.starts_with(root)).map(|outputs| (outputs.clone(), false));
+        Ok(outputs.chain(inputs.iter().map(|input| (input.clone(), true))).collect())
     }
 
     fn volume(&self) -> Volume {

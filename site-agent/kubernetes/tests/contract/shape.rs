@@ -58,6 +58,34 @@ fn a_pod_asks_for_what_was_leased_and_may_do_nothing_else() {
     });
 }
 
+/// The agent's data is on the volume too, or the order does not begin.
+#[test]
+fn a_pod_sees_its_own_data_and_no_others() {
+    tokio().block_on(async {
+        let stand = FakeStand::start(Options::default());
+        let mut site = Site::new(&stand);
+        let key = fresh_key();
+        let data = site.home.path().join("data");
+        std::fs::create_dir_all(data.join("outputs/o")).unwrap();
+        std::fs::write(data.join("corpus"), "text").unwrap();
+        let mut work = site.work(&Program::Exit(0));
+        let path = |name: &str| data.join(name).to_str().unwrap().to_owned();
+        work.env.insert("RHUMB_DATASET_CORPUS".into(), path("corpus"));
+        work.env.insert("RHUMB_DATASET_MODEL".into(), path("outputs/o/model"));
+        work.env.insert("RHUMB_OUTPUT_DIR".into(), path("outputs/o"));
+        site.begin(&key, &work).await;
+        assert_eq!(site.ended(&key).await.exit_code, Some(0));
+        let pod = pod(&stand).unwrap();
+        let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array().unwrap();
+        let seen: Vec<(&str, bool)> =
+            mounts[2..].iter().map(|m| (m["mountPath"].as_str().unwrap(), m["readOnly"] == true)).collect();
+        assert_eq!(seen, [(path("outputs/o").as_str(), false), (path("corpus").as_str(), true)]);
+        work.env.insert("RHUMB_DATASET_CORPUS".into(), "/elsewhere/corpus".into());
+        let refused = rhumb_runtimes::Runtime::start(&mut site.runtime, &fresh_key(), &work).await.unwrap_err();
+        assert!(refused.to_string().contains("put the agent's data_dir below"), "{refused}");
+    });
+}
+
 #[test]
 fn a_gang_goes_to_the_nodes_of_its_plan_as_many_to_each() {
     tokio().block_on(async {
