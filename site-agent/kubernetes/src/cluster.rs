@@ -26,7 +26,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 use uuid::Uuid;
@@ -229,15 +229,30 @@ impl Cluster {
         if let Some(KubernetesQueue::Volcano(_)) = self.settings.queue {
             self.remove(&self.dynamic(&pod_groups()), name, PropagationPolicy::Background).await?;
         }
+        // pods that somebody left behind when the job went
+        let (job, pods) = self.of(name).await?;
+        if job.is_none() {
+            for pod in pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+                let name = pod.metadata.name.clone().unwrap_or_default();
+                self.remove(&self.api::<Pod>(), &name, PropagationPolicy::Background).await?;
+            }
+        }
         Ok(())
     }
 
-    async fn remove_pod(&self, name: &str, place: usize) -> Result<(), RuntimeError> {
+    /// The job of that name and its pods, as they were last seen.
+    async fn of(&self, name: &str) -> Result<(Option<Arc<Job>>, Vec<Arc<Pod>>), RuntimeError> {
         let silent = |why| answered("ask for pods", why);
-        let pods = self.pods.all().await.map_err(silent)?;
-        let of_job = |pod: &Pod| state::mark(&pod.metadata, &self.owner).is_some_and(|mark| name_of(mark.lead) == name);
-        let pods = pods.into_iter().filter(|pod| of_job(pod));
-        let (own, rest): (Vec<_>, Vec<_>) = pods.partition(|pod| state::index(pod) == place);
+        let (jobs, pods) = tokio::try_join!(self.jobs.all(), self.pods.all()).map_err(silent)?;
+        let of_lead = |mark: Mark| name_of(mark.lead) == name;
+        let job = jobs.into_iter().find(|job| state::job_mark(job, &self.owner).is_some_and(of_lead));
+        let of_job = |pod: &Arc<Pod>| state::mark(&pod.metadata, &self.owner).is_some_and(of_lead);
+        Ok((job, pods.into_iter().filter(of_job).collect()))
+    }
+
+    async fn remove_pod(&self, name: &str, place: usize) -> Result<(), RuntimeError> {
+        let (job, pods) = self.of(name).await?;
+        let (own, rest): (Vec<_>, Vec<_>) = pods.into_iter().partition(|pod| state::index(pod) == place);
         if own.is_empty() && rest.is_empty() {
             // a gang that has not begun is all or nothing
             return self.remove_job(name).await;
@@ -246,10 +261,7 @@ impl Cluster {
             let name = pod.metadata.name.clone().unwrap_or_default();
             self.remove(&self.api::<Pod>(), &name, PropagationPolicy::Background).await?;
         }
-        let jobs = self.jobs.all().await.map_err(silent)?;
-        let of_lead = |mark: Mark| name_of(mark.lead) == name;
-        let mut job = jobs.iter().filter(|job| state::job_mark(job, &self.owner).is_some_and(of_lead));
-        let is_over = job.next().is_some_and(|job| state::finished(job).is_some());
+        let is_over = job.is_some_and(|job| state::finished(&job).is_some());
         let is_last = rest.iter().all(|pod| pod.metadata.deletion_timestamp.is_some());
         if is_over && is_last { self.remove_job(name).await } else { Ok(()) }
     }
@@ -288,11 +300,9 @@ impl Controller for Cluster {
 
     async fn snapshot(&self) -> Result<Snapshot, RuntimeError> {
         let silent = |why| answered("ask for jobs", why);
-        let nodes = self.nodes.all().await.map_err(silent)?;
-        // pods before jobs: one whose job is not seen yet is ours by its own mark
-        let pods = self.pods.all().await.map_err(silent)?;
-        let jobs = self.jobs.all().await.map_err(silent)?;
-        let placed = self.placed.all().await.map_err(silent)?;
+        // at once: each may have to wait for its first list
+        let all = tokio::try_join!(self.nodes.all(), self.pods.all(), self.jobs.all(), self.placed.all());
+        let (nodes, pods, jobs, placed) = all.map_err(silent)?;
         let mut runs = state::runs(&jobs, &pods, &self.owner);
         runs.extend(error::in_time("ask for a job", self.settle(&runs)).await?);
         let is_ours = |pod: &Pod| {

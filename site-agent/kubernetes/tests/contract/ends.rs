@@ -151,6 +151,40 @@ fn objects_stay_until_the_end_is_acknowledged_and_go_then() {
 }
 
 #[test]
+fn a_pod_without_its_job_is_ours_still_and_goes_with_its_run() {
+    tokio().block_on(async {
+        let stand = FakeStand::start(Options::default());
+        let mut site = Site::new(&stand);
+        let key = fresh_key();
+        site.up(&key, &Program::Polite).await;
+        // somebody deletes the job and leaves what it owned
+        {
+            let mut store = stand.cluster.store();
+            let job = store.all("batch/jobs", NAMESPACE).next().unwrap().0.clone();
+            let pod = store.all("pods", NAMESPACE).next().unwrap().0.clone();
+            store.change(&pod, |pod| pod["metadata"]["ownerReferences"] = json!([]));
+            store.remove(&job);
+        }
+        assert!(site.owned().await.contains(&key));
+        assert!(matches!(site.observe(&key).await, Observed::Running { .. }));
+        // the agent's records are lost too
+        site.forget(&key);
+        site.restart();
+        let mut left = 1;
+        for _ in 0..500 {
+            site.stop(&key, "nobody knows of it").await;
+            left = pods(&stand, &key).len();
+            if left == 0 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(left, 0);
+        assert!(site.owned().await.is_empty());
+    });
+}
+
+#[test]
 fn one_of_a_gang_that_is_killed_leaves_the_others_alone() {
     tokio().block_on(async {
         let stand = FakeStand::start(Options::default());
