@@ -182,22 +182,37 @@ fn what_is_not_for_other_clusters_is_left_alone() {
     });
 }
 
+/// While it thinks, somebody else writes.
+struct Slow {
+    cluster: &'static FakeCluster,
+    script: Script,
+}
+
+impl Decide for Slow {
+    async fn decide(&self, asked: &Asked) -> Result<Decision, DecideError> {
+        if self.script.asked.lock().unwrap().is_empty() {
+            let key = Key::new("kueue.x-k8s.io/workloads", SPACE, &asked.name);
+            self.cluster
+                .store()
+                .change(&key, |workload| workload["status"]["accumulatedPastExecutionTimeSeconds"] = json!(7));
+        }
+        self.script.decide(asked).await
+    }
+}
+
 #[test]
 fn a_write_on_an_old_version_is_refused_and_decided_anew() {
     tokio().block_on(async {
-        let cluster = manager();
-        submit(&cluster, "train", "send").await;
-        let script = Script::saying([to("w1"), to("w2")]);
-        let mut dispatcher = open(&cluster, script, Duration::from_hours(1)).await;
-        // the answer to the first write is that somebody was there before
-        cluster.fail("PATCH /apis/kueue", 409);
-        let nominated = || status(&cluster, "train")["nominatedClusterNames"] == json!(["w2"]);
+        // for as long as this process: a decision outlives what it borrows otherwise
+        let cluster: &'static FakeCluster = Box::leak(Box::new(manager()));
+        submit(cluster, "train", "send").await;
+        let slow = Slow { cluster, script: Script::saying([to("w1"), to("w2")]) };
+        let mut dispatcher = open(cluster, slow, Duration::from_hours(1)).await;
+        let nominated = || status(cluster, "train")["nominatedClusterNames"] == json!(["w2"]);
         stepping(&mut dispatcher, "its nomination", nominated).await;
-        assert_eq!(
-            cluster.asked(&["PATCH", "status", "kueue-admission", "force"]),
-            3,
-            "Kueue's, one that met it, and one that did not"
-        );
+        let writes = cluster.asked(&["PATCH", "status", "kueue-admission", "force"]);
+        assert_eq!(writes, 3, "Kueue's, one that met another, and one that did not");
+        assert_eq!(status(cluster, "train")["accumulatedPastExecutionTimeSeconds"], 7);
     });
 }
 
