@@ -38,14 +38,16 @@ supervisor="${CARGO_TARGET_DIR:-target}/debug/rhumb-pod-supervisor"
 [ -x "$program" ] && [ -x "$supervisor" ] || { say "the programs were not built"; exit 2; }
 
 # a resource's name in a JSON pointer
-pointer="/status/capacity/${device//\//~1}"
+resource="${device//\//~1}"
 patch_node() {
-  kubectl patch node "$NODE" --subresource=status --type=json -p "[{\"op\":\"$1\",\"path\":\"$pointer\"${2:-}}]" >/dev/null
+  kubectl patch node "$NODE" --subresource=status --type=json -p "[{\"op\":\"$1\",\"path\":\"/status/$2/$resource\"${3:-}}]" >/dev/null
 }
 cleanup() {
   local code=$?
   trap - EXIT INT TERM
-  patch_node remove || say "the devices could not be taken from node $NODE: remove $device from its status"
+  patch_node remove capacity || say "the devices could not be taken from node $NODE: remove $device from its status"
+  # its kubelet may have done so already
+  patch_node remove allocatable 2>/dev/null || true
   if [ -n "${KEEP:-}" ]; then
     say "left: namespace $name, clusterrole and clusterrolebinding $name"
   else
@@ -56,7 +58,9 @@ cleanup() {
 }
 trap cleanup EXIT INT TERM
 
-patch_node add ',"value":"16"'
+patch_node add capacity ',"value":"16"'
+# its kubelet says so after a while, or at once by ours
+patch_node add allocatable ',"value":"16"'
 class=""
 [ -z "${STORAGE_CLASS:-}" ] || class="storageClassName: $STORAGE_CLASS"
 kubectl apply -f - >/dev/null <<EOF

@@ -179,9 +179,13 @@ pub(crate) fn is_mounted(spec: &Value, path: &Path) -> bool {
     let volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
     mounts.iter().any(|mount| {
         let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]);
-        let Some(root) = volume.and_then(|volume| volume["hostPath"]["path"].as_str()) else { return false };
         let place = Path::new(mount["mountPath"].as_str().unwrap_or_default());
-        let real = mount["subPath"].as_str().map_or_else(|| PathBuf::from(root), |inside| Path::new(root).join(inside));
+        let inside = mount["subPath"].as_str();
+        // a claim's root is wherever it is mounted
+        let is_claim = volume.is_some_and(|volume| volume["persistentVolumeClaim"].is_object());
+        let root = volume.and_then(|volume| volume["hostPath"]["path"].as_str()).map(Path::new);
+        let Some(root) = root.or((is_claim && inside.is_none()).then_some(place)) else { return false };
+        let real = inside.map_or_else(|| root.to_owned(), |inside| root.join(inside));
         real == place && real.exists() && path.starts_with(place)
     })
 }
