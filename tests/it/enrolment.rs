@@ -60,6 +60,7 @@ fn server(folder: &Path, secure: &str) -> (Process, Cli) {
         token: ADMIN.to_owned(),
         data: folder.to_path_buf(),
         scratch: folder.to_path_buf(),
+        inside: None,
     };
     (server, cli)
 }

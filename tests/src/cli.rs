@@ -48,6 +48,8 @@ pub struct Cli {
     pub data: PathBuf,
     /// Where documents are put that commands read.
     pub scratch: PathBuf,
+    /// Network namespace that they run in, if not the test's own.
+    pub inside: Option<String>,
 }
 
 impl Cli {
@@ -58,7 +60,15 @@ impl Cli {
 
     /// The same, with something on standard input.
     pub fn run_with(&self, args: &[&str], input: &str) -> Answer {
-        let mut child = Command::new(binary())
+        let mut command = match &self.inside {
+            None => Command::new(binary()),
+            Some(space) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", space]).arg(binary());
+                command
+            }
+        };
+        let mut child = command
             .args(args)
             .args(["-o", "json"])
             .current_dir(project())

@@ -98,7 +98,7 @@ impl Demo {
         let said = Arc::new(Mutex::new(VecDeque::new()));
         listen(child.stdout.take(), &said);
         listen(child.stderr.take(), &said);
-        let cli = Cli { url: format!("http://{address}"), token: String::new(), data, scratch };
+        let cli = Cli { url: format!("http://{address}"), token: String::new(), data, scratch, inside: None };
         let folder = home.folder.path().to_path_buf();
         let mut demo = Self { cli, ready_after: Duration::ZERO, child, said, folder, home: Some(home) };
         demo.cli.token = wait_until(START, "the demo says RHUMB_TOKEN=", || {

@@ -39,6 +39,11 @@ pub fn kill(pid: u32) {
     signal(pid, Signal::KILL).unwrap_or_else(|e| panic!("cannot kill process {pid}: {e}"));
 }
 
+/// Ends a process that may have ended by itself.
+pub fn end(pid: u32) {
+    let _ = signal(pid, Signal::KILL);
+}
+
 /// Sends a signal.
 ///
 /// # Errors

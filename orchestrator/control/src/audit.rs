@@ -70,14 +70,15 @@ impl<S: Store> Desk<S> {
                 Some(slots) => calendars.entry(&hold.link).or_default().book(slots, hold.rate),
             }
         }
-        for (link, slot, booked) in &holdings.slots {
+        let to_come = Slots::from(self.now());
+        // what is given back is given back from now on: a slot that is over says what it had
+        for (link, slot, booked) in holdings.slots.iter().filter(|(_, slot, _)| slot.first() >= to_come.first()) {
             let sum = calendars.get(link).map_or(Bandwidth::ZERO, |c| c.peak(*slot));
             if sum != *booked {
                 let (from, _) = slot.times();
                 bad("I2", format!("link {link} says {booked} booked at {from}, its holds sum to {sum}"));
             }
         }
-        let to_come = Slots::from(self.now());
         for (link, reserved, capacity) in &holdings.reserved {
             let sum = sums.get(link).copied().unwrap_or(0);
             if sum != reserved.kbps() {
@@ -106,6 +107,17 @@ impl<S: Store> Desk<S> {
                     bad("I3", format!("quote {id} holds something and has ended"));
                 }
                 Holder::Quote(_) => {}
+            }
+        }
+
+        // I3: a tunnel's number is the path's that uses it
+        let numbers: BTreeMap<u32, _> = holdings.tunnels.iter().map(|t| (t.number, (t.order, t.generation))).collect();
+        for (order, saga) in live.iter().filter_map(|o| Some((o, o.saga.as_ref()?))) {
+            let paths = saga.legs.iter().flat_map(|l| &l.paths).filter(|p| p.is_held());
+            for number in paths.flat_map(|p| p.carriage.numbers()) {
+                if numbers.get(&number) != Some(&(order.id, saga.generation)) {
+                    bad("I3", format!("order {} has tunnel {number} without holding the number", order.id));
+                }
             }
         }
 

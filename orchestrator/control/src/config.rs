@@ -42,9 +42,23 @@ pub struct ServerConfig {
     pub limits: Limits,
     #[serde(default)]
     pub times: Times,
+    /// What carries the paths of orders.
+    #[serde(default)]
+    pub provider: Provider,
     /// When a live order's flows take another path.
     #[serde(default)]
     pub routes: RouteRules,
+}
+
+/// What is preferred; a path that stands stays with what carries it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// Tunnels in the kernels of the points where all of a path's agents offer that; relays elsewhere.
+    #[default]
+    Kernel,
+    /// Relays in the agents, everywhere.
+    Overlay,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! The task through which every order with a saga changes: events in, commits and desired states out.
 
 mod amend;
+mod carriage;
 mod late;
 mod outcome;
 mod routes;
@@ -10,7 +11,7 @@ use crate::{desk::Desk, error::DeskError, hub::Targets, metrics as names};
 use futures::FutureExt as _;
 use late::Late;
 use rhumb_model::{Order, OrderId, PointName, SiteName, order::Failover};
-use rhumb_naas::Overlay;
+use rhumb_naas::AsDecided;
 use rhumb_provision::{Event, Goal, Saga, Stamp, desired, step::PhaseLimit};
 use rhumb_store::{OrderRecord, Store};
 use rhumb_wire::{AssignmentStatus, Report, RouteStatus};
@@ -63,13 +64,14 @@ pub(crate) struct Sagas<S> {
     /// Points that are silent for too long.
     lost: BTreeSet<PointName>,
     late: Late,
+    stray: carriage::Stray,
 }
 
 impl<S: Store> Sagas<S> {
     /// From the store: desired states are those of the sagas found there.
     pub(crate) fn take_up(desk: Desk<S>, orders: Vec<OrderRecord>) -> Self {
-        let mut sagas =
-            Self { desk, live: BTreeMap::new(), at: BTreeMap::new(), lost: BTreeSet::new(), late: Late::default() };
+        let (live, at, lost) = Default::default();
+        let mut sagas = Self { desk, live, at, lost, late: Late::default(), stray: carriage::Stray::default() };
         let stamp = sagas.desk.inner.hub.lock().stamp;
         for record in orders.into_iter().filter(|o| o.saga.is_some()) {
             sagas.publish(&record, stamp);
@@ -122,6 +124,10 @@ impl<S: Store> Sagas<S> {
             Mail::Known(records) => self.know(records),
             Mail::Report(report) => {
                 self.lost.remove(&report.point);
+                let moved = self.moved_by(&report);
+                if !moved.is_empty() {
+                    self.run(moved).await;
+                }
                 let events = self.events_of(&report);
                 self.run(events).await;
             }
@@ -146,6 +152,7 @@ impl<S: Store> Sagas<S> {
                 let events = self.live.keys().map(|id| (*id, Event::Tick { limit })).collect();
                 self.run(events).await;
                 self.mind_routes().await;
+                self.sweep_tunnels().await;
             }
             Mail::Amend { id, version, document, answer } => {
                 let result = self.amend(id, &document, version).await;
@@ -260,7 +267,7 @@ impl<S: Store> Sagas<S> {
         let (Some(saga), Some(plan)) = (record.saga.as_ref(), record.plan.as_ref()) else { return };
         let secret = &self.desk.inner.secret;
         let document = self.desk.sized(&record.document);
-        let shares = desired(&Overlay, record.id, &document, plan, saga, record.traceparent.as_deref(), |leg| {
+        let shares = desired(&AsDecided, record.id, &document, plan, saga, record.traceparent.as_deref(), |leg| {
             secret.leg(record.id, saga.generation, leg)
         });
         self.desk.inner.hub.lock().set_share(record.id, shares, stamp, saga.points());

@@ -7,5 +7,5 @@
 pub mod kernel;
 pub mod overlay;
 
-pub use kernel::{Kernel, KernelPoint, Unfit};
+pub use kernel::{AsDecided, KernelPoint, Layout, Unfit};
 pub use overlay::Overlay;

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)] // helpers of tests may fail the test
 
 use rhumb_model::{Bandwidth, LinkId, OrderId, PointName};
-use rhumb_naas::{Kernel, KernelPoint, Overlay};
-use rhumb_provision::{Ask, LegPurpose, LegSecrets, LegState, PathRole, PathState, RouteProvider};
+use rhumb_naas::{AsDecided, KernelPoint, Layout, Overlay, Unfit};
+use rhumb_provision::{Ask, Carriage, LegPurpose, LegSecrets, LegState, PathRole, PathState, RouteProvider};
 use rhumb_wire::{Duty, KernelOffer, Role, RoutePurpose, TunnelNumbers, report::RouteKey};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,8 @@ fn leg(points: &[&str], purpose: LegPurpose, encrypted: bool) -> LegState {
     LegState::new(3, 1, PathState::new(5, links, points, PathRole::Carry), Bandwidth::from_mbps(20), purpose, encrypted)
 }
 
-fn keeps_the_contract(provider: &impl RouteProvider) {
+/// `decide` says how a path through these points is carried.
+fn keeps_the_contract(provider: &impl RouteProvider, decide: impl Fn(&[PointName]) -> Carriage) {
     let order = OrderId(uuid::Uuid::from_u128(7));
     let secrets = LegSecrets { hop_base64: "hop".into(), seal_base64: "seal".into() };
     let dataset = || "corpus".to_owned();
@@ -27,11 +28,13 @@ fn keeps_the_contract(provider: &impl RouteProvider) {
     for purpose in &purposes {
         for points in paths {
             for (encrypted, start) in [(false, false), (true, false), (false, true), (true, true)] {
-                let leg = leg(points, purpose.clone(), encrypted);
+                let mut leg = leg(points, purpose.clone(), encrypted);
+                leg.paths[0].carriage = decide(&leg.paths[0].points);
                 let (path, duty) = (&leg.paths[0], if start { Duty::Carry } else { Duty::Measure });
                 let ask = Ask { order, generation: 2, leg: &leg, path, duty, start, secrets: &secrets };
                 let hops = provider.hops(&ask);
                 assert_eq!(hops, provider.hops(&ask), "the same leg, the same hops");
+                assert!(hops.iter().all(|(_, r)| r.kernel.is_some() == path.carriage.is_tunnels()));
 
                 let at: Vec<_> = hops.iter().map(|(p, _)| p.as_str()).collect();
                 assert_eq!(at, points, "every point once, from the source to the sink");
@@ -76,7 +79,9 @@ fn keeps_the_contract(provider: &impl RouteProvider) {
 #[test]
 fn overlay() {
     assert_eq!(Overlay.name(), "overlay");
-    keeps_the_contract(&Overlay);
+    keeps_the_contract(&Overlay, |_| Carriage::Relays);
+    keeps_the_contract(&AsDecided, |_| Carriage::Relays);
+    keeps_the_contract(&AsDecided, |_| Carriage::Open);
 }
 
 /// How the points' agents say that their kernels are.
@@ -86,7 +91,7 @@ enum Points {
     Plain,
 }
 
-fn kernel(points: Points) -> Kernel<impl Fn(&RouteKey, usize) -> Option<u32>> {
+fn offers(points: Points) -> BTreeMap<PointName, KernelPoint> {
     let point = |number: u16, name: &str| {
         let segments = matches!(points, Points::WithSegments);
         let offer = KernelOffer {
@@ -98,22 +103,29 @@ fn kernel(points: Points) -> Kernel<impl Fn(&RouteKey, usize) -> Option<u32>> {
         };
         (PointName::new(name).unwrap(), KernelPoint { offer, overlay_port: 4_000 + number })
     };
-    let points = [point(1, "a"), point(2, "r"), point(3, "s"), point(4, "b")];
-    Kernel::new(BTreeMap::from(points), |key, hop| Some(100 + 10 * key.path + hop as u32))
+    BTreeMap::from([point(1, "a"), point(2, "r"), point(3, "s"), point(4, "b")])
+}
+
+fn path(points: &[&str]) -> Vec<PointName> {
+    points.iter().map(|p| PointName::new(p).unwrap()).collect()
+}
+
+/// With the numbers from 150 on.
+fn decided(offers: &BTreeMap<PointName, KernelPoint>, path: &[PointName]) -> Carriage {
+    let layout = Layout::of(offers, path).unwrap();
+    let numbers: Vec<u32> = (150..).take(layout.count()).collect();
+    Carriage::Tunnels(layout.carried_by(&numbers).unwrap())
 }
 
 /// The tunnels of a path at each of its points, in one line each.
-fn tunnels(provider: &Kernel<impl Fn(&RouteKey, usize) -> Option<u32>>, points: &[&str]) -> Vec<String> {
-    let leg = leg(points, LegPurpose::Stream, false);
-    let secrets = LegSecrets { hop_base64: "hop".into(), seal_base64: "seal".into() };
-    let (order, duty) = (OrderId(uuid::Uuid::from_u128(7)), Duty::Carry);
-    let ask = Ask { order, generation: 2, leg: &leg, path: &leg.paths[0], duty, start: false, secrets: &secrets };
+fn tunnels(offers: &BTreeMap<PointName, KernelPoint>, points: &[&str]) -> Vec<String> {
     let shown = |tunnel: Option<rhumb_wire::Tunnel>| {
         tunnel.map_or("-".to_owned(), |t| format!("{} {}>{} {:?}", t.number, t.local, t.remote, t.segments))
     };
-    let routes = provider.routes(&ask).unwrap();
-    let lines = routes.into_iter().map(|(point, route)| {
-        let kernel = route.kernel.unwrap();
+    let carriage = decided(offers, &path(points));
+    assert_eq!((carriage.provider(), carriage.numbers()[0]), ("kernel", 150));
+    let Carriage::Tunnels(routes) = carriage else { panic!("tunnels were decided on") };
+    let lines = points.iter().zip(routes).map(|(point, kernel)| {
         let peer = kernel.peer.map_or("-".to_owned(), |peer| peer.to_string());
         assert_eq!((kernel.overlay_port, kernel.source.is_private()), (4_004, true));
         format!("{point}: {} | {} | {peer}", shown(kernel.previous), shown(kernel.next))
@@ -124,14 +136,15 @@ fn tunnels(provider: &Kernel<impl Fn(&RouteKey, usize) -> Option<u32>>, points: 
 #[test]
 fn kernel_tunnels_keep_the_contract() {
     for points in [Points::WithSegments, Points::Plain] {
-        keeps_the_contract(&kernel(points));
+        let offers = offers(points);
+        keeps_the_contract(&AsDecided, |path| decided(&offers, path));
     }
 }
 
 #[test]
 fn a_path_is_one_tunnel_through_segments_or_a_chain_of_tunnels() {
     assert_eq!(
-        tunnels(&kernel(Points::WithSegments), &["a", "r", "s", "b"]),
+        tunnels(&offers(Points::WithSegments), &["a", "r", "s", "b"]),
         [
             "a: - | 150 fd00:a:1::96>fd00:a:4::96 [fd00:e:2::e, fd00:e:3::e] | b",
             "r: - | - | -",
@@ -140,7 +153,7 @@ fn a_path_is_one_tunnel_through_segments_or_a_chain_of_tunnels() {
         ]
     );
     assert_eq!(
-        tunnels(&kernel(Points::Plain), &["a", "r", "b"]),
+        tunnels(&offers(Points::Plain), &["a", "r", "b"]),
         [
             "a: - | 150 10.0.0.1>10.0.0.2 [] | b",
             "r: 150 10.0.0.2>10.0.0.1 [] | 151 10.0.0.2>10.0.0.4 [] | -",
@@ -148,18 +161,28 @@ fn a_path_is_one_tunnel_through_segments_or_a_chain_of_tunnels() {
         ]
     );
     assert_eq!(
-        tunnels(&kernel(Points::WithSegments), &["a", "b"]),
+        tunnels(&offers(Points::WithSegments), &["a", "b"]),
         ["a: - | 150 10.0.0.1>10.0.0.4 [] | b", "b: 150 10.0.0.4>10.0.0.1 [] | - | a"]
     );
 }
 
 #[test]
-fn what_no_tunnel_can_carry_goes_through_relays_and_says_why() {
-    let leg = leg(&["a", "x", "b"], LegPurpose::Stream, false);
-    let secrets = LegSecrets { hop_base64: "hop".into(), seal_base64: "seal".into() };
-    let (order, duty) = (OrderId(uuid::Uuid::from_u128(7)), Duty::Carry);
-    let ask = Ask { order, generation: 2, leg: &leg, path: &leg.paths[0], duty, start: false, secrets: &secrets };
-    let provider = kernel(Points::Plain);
-    assert_eq!(provider.routes(&ask).unwrap_err().to_string(), "the agent at x carries no routes in its kernel");
-    assert_eq!(provider.hops(&ask), Overlay.hops(&ask));
+fn what_no_tunnel_can_carry_says_why() {
+    let mut offers = offers(Points::Plain);
+    let why = |offers: &BTreeMap<PointName, KernelPoint>, points: &[&str]| {
+        Layout::of(offers, &path(points)).unwrap_err().to_string()
+    };
+    assert_eq!(why(&offers, &["a", "x", "b"]), "the agent at x carries no routes in its kernel");
+    let names = path(&["a", "r", "b"]);
+    let layout = Layout::of(&offers, &names).unwrap();
+    assert_eq!((layout.count(), layout.numbers().from, layout.numbers().to), (2, 100, 199));
+    assert_eq!(layout.carried_by(&[150]), Err(Unfit::Count(1, 2)));
+    let outside = layout.carried_by(&[150, 200]).unwrap_err().to_string();
+    assert_eq!(outside, "tunnel number 200 is not one that r may use");
+    offers.get_mut(&names[2]).unwrap().offer.numbers.to = 198;
+    assert!(why(&offers, &["a", "r", "b"]).starts_with("r and b have not the same tunnel numbers"));
+    offers.get_mut(&names[1]).unwrap().offer.underlay = vec!["fd00::1".parse().unwrap()];
+    let names = path(&["a", "r"]);
+    let apart = Layout::of(&offers, &names).unwrap().carried_by(&[150]).unwrap_err().to_string();
+    assert_eq!(apart, "a and r have no underlay addresses of one family");
 }

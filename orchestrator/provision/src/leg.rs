@@ -1,6 +1,7 @@
 //! The plan's legs as the saga follows them: what each is for, where it passes, how far it has come.
 
 use crate::{
+    carriage::Carriage,
     path::{PathRole, PathState},
     rules::RouteRules,
     saga::{Saga, Stamp},
@@ -110,6 +111,7 @@ impl From<Stored> for LegState {
             paths.push(PathState {
                 seen: s.seen,
                 bytes: s.bytes,
+                carriage: Carriage::Relays,
                 ..PathState::new(0, s.links, s.points, PathRole::Carry)
             });
         }

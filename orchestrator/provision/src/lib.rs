@@ -8,6 +8,7 @@
 //! - Final is final: an event that comes late changes nothing.
 
 pub mod bill;
+pub mod carriage;
 pub mod desired;
 pub mod leg;
 pub mod path;
@@ -17,6 +18,7 @@ pub mod step;
 pub mod want;
 
 pub use bill::{BillItem, Prices, bill};
+pub use carriage::Carriage;
 pub use desired::{Ask, LegSecrets, PointShare, RouteProvider, desired};
 pub use leg::{LegPurpose, LegState, LocalPart, Trouble, sized};
 pub use path::{PathRole, PathState};

@@ -1,6 +1,6 @@
 //! One way of a leg: where it passes, what it is there for, what was heard of it.
 
-use crate::{leg::LegState, rules::RouteRules, saga::Stamp};
+use crate::{carriage::Carriage, leg::LegState, rules::RouteRules, saga::Stamp};
 use jiff::Timestamp;
 use rhumb_model::{Bandwidth, Latency, LinkId, PointName};
 use rhumb_wire::{RouteEndState, RouteFigures};
@@ -75,11 +75,17 @@ pub struct PathState {
     pub barrier: Stamp,
     #[serde(default)]
     pub gone: BTreeSet<PointName>,
+    /// Points among them that did not say so themselves: something may be left there.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub silent: BTreeSet<PointName>,
+    #[serde(default, skip_serializing_if = "Carriage::is_relays")]
+    pub carriage: Carriage,
 }
 
 impl PathState {
+    /// Of which it is not decided how it is carried.
     pub fn new(path: u32, links: Vec<LinkId>, points: Vec<PointName>, role: PathRole) -> Self {
-        Self { path, links, points, role, ..Self::default() }
+        Self { path, links, points, role, carriage: Carriage::Open, ..Self::default() }
     }
 
     pub fn source(&self) -> &PointName {
@@ -146,7 +152,9 @@ impl PathState {
 
     /// Payload bytes that this path brought to the far end of its `link`th link.
     pub(crate) fn bytes_after(&self, link: usize) -> u64 {
-        let reached = self.points.get(link + 1).and_then(|p| self.bytes.get(p)).copied().unwrap_or(0);
+        // between its ends a tunnel's octets are counted, if any: what comes out of it has passed every link
+        let end = if self.carriage.is_tunnels() { Some(self.sink()) } else { self.points.get(link + 1) };
+        let reached = end.and_then(|p| self.bytes.get(p)).copied().unwrap_or(0);
         reached.saturating_sub(self.skipped)
     }
 }

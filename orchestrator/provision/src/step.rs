@@ -1,5 +1,6 @@
 //! `step`: the next state after an event. Total: every phase answers every event.
 
+mod carriage;
 mod paths;
 mod progress;
 mod report;
@@ -34,6 +35,8 @@ pub enum Event {
     Reroute(NewPath),
     /// There is none.
     NoPath { leg: u32, role: PathRole, reason: String },
+    /// An agent is reached at another port by tunnels that end there.
+    Moved { point: PointName, port: u16 },
     /// The tenant has other terms for flows, and they can be kept.
     Amend { legs: Vec<LegTerms> },
 }
@@ -130,6 +133,7 @@ pub fn step(before: &Saga, event: Event, now: Timestamp, next: Stamp) -> Step {
             Event::Watch { sights } => s.watch(&sights),
             Event::Reroute(path) => s.reroute(path),
             Event::NoPath { leg, role, reason } => s.no_path(leg, role, reason),
+            Event::Moved { point, port } => s.moved(&point, port),
             Event::Amend { legs } => s.amend(&legs),
         }
         s.advance();
@@ -214,6 +218,7 @@ impl Stepper {
         for index in 0..self.saga.legs.len() {
             for path in self.saga.legs[index].paths.iter_mut().filter(|p| p.role == PathRole::Closing) {
                 if path.points.contains(point) {
+                    path.silent.insert(point.clone());
                     path.gone.insert(point.clone());
                 }
             }

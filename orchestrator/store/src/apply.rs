@@ -1,7 +1,7 @@
 //! One intent on one connection, within a transaction that the caller undoes if it fails.
 //!
 //! Rows are locked in one order everywhere: order or quote, then sites (points) by name, then nodes and devices under
-//! those, then links by id. The point's row is the mutex of all that is held at the site.
+//! those, then links by id, then the numbers of tunnels. The point's row is the mutex of all that is held at the site.
 
 mod enrolment;
 mod hold;
@@ -10,6 +10,7 @@ mod links;
 mod log;
 mod order;
 mod quote;
+mod tunnel;
 mod window;
 mod world;
 
@@ -45,6 +46,11 @@ pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcom
         }
         Intent::Extend { order, generation, links, at } => {
             links::extend(session, *order, *generation, links, *at).await?;
+            Ok(Outcome::Done)
+        }
+        Intent::TakeTunnels(want) => tunnel::take(session, want).await,
+        Intent::FreeTunnels { order, generation, numbers } => {
+            tunnel::sweep(session, *order, *generation, numbers).await?;
             Ok(Outcome::Done)
         }
         Intent::EndQuote { quote, at } => quote::end(session, *quote, *at).await,

@@ -6,8 +6,8 @@ use crate::record::{
 };
 use jiff::Timestamp;
 use rhumb_model::{
-    Bandwidth, ComponentName, LinkId, ModelName, NodeName, Order, OrderId, OrderState, Phase, Plan, QuoteId, Reason,
-    SiteName, Slots, order::Need, plan,
+    Bandwidth, ComponentName, LinkId, ModelName, NodeName, Order, OrderId, OrderState, Phase, Plan, PointName, QuoteId,
+    Reason, SiteName, Slots, order::Need, plan,
 };
 use rhumb_provision::Saga;
 
@@ -76,6 +76,10 @@ pub struct OrderChange {
     pub usage: Vec<UsageRecord>,
     /// Give back everything held under these generations of the order.
     pub release: Vec<u64>,
+    /// But for these numbers of tunnels: something of them may be left.
+    pub keep_tunnels: Vec<u32>,
+    /// Numbers of the order's generation of which nothing is left.
+    pub free_tunnels: Vec<u32>,
     /// What the order's generation holds on links from now on, in place of what it held; or nothing of the change.
     pub rehold: Option<Vec<LinkWant>>,
 }
@@ -100,9 +104,25 @@ impl OrderChange {
             events: Vec::new(),
             usage: Vec::new(),
             release: Vec::new(),
+            keep_tunnels: Vec::new(),
+            free_tunnels: Vec::new(),
             rehold: None,
         }
     }
+}
+
+/// Numbers for the tunnels of one path, out of a range whose ends belong to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TunnelWant {
+    pub order: OrderId,
+    pub generation: u64,
+    pub leg: u32,
+    pub path: u32,
+    pub count: u32,
+    pub from: u32,
+    pub to: u32,
+    /// Where something of them will be.
+    pub points: Vec<PointName>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -127,6 +147,15 @@ pub enum Intent {
         generation: u64,
         links: Vec<LinkWant>,
         at: Timestamp,
+    },
+    /// Numbers for a path of the order's present generation; those that it has if it has them. Gives `Numbered`. In a
+    /// commit with none but its like.
+    TakeTunnels(TunnelWant),
+    /// Nothing is left of what had these numbers in a generation that has ended; of one that has not they stay.
+    FreeTunnels {
+        order: OrderId,
+        generation: u64,
+        numbers: Vec<u32>,
     },
     /// A binding quote with what it holds (gives `Reserved`, version 0), or nothing; a quote without a reservation is not
     /// binding (gives `Done`).
@@ -226,6 +255,10 @@ pub enum Conflict {
     Room { site: SiteName, component: ComponentName, replica: u32 },
     #[error("link {link} has {free} free, {needed} needed")]
     Link { link: LinkId, free: Bandwidth, needed: Bandwidth },
+    #[error(
+        "the pool of tunnel numbers {from} to {to} has {free} free, {needed} needed; wait for an order to end or widen the pool"
+    )]
+    Tunnels { from: u32, to: u32, free: u32, needed: u32 },
     #[error("site {0} is draining: nothing new starts there")]
     Draining(SiteName),
     #[error("{0} exists already")]
@@ -251,5 +284,7 @@ pub enum Outcome {
         version: i64,
         grants: Vec<Grant>,
     },
+    /// Numbers of tunnels, one for each that was wanted.
+    Numbered(Vec<u32>),
     Refused(Conflict),
 }

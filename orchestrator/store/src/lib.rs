@@ -26,12 +26,14 @@ pub mod testing;
 
 pub use any::AnyStore;
 pub use error::StoreError;
-pub use intent::{Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome, ReplicaWant, Reservation};
+pub use intent::{
+    Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome, ReplicaWant, Reservation, TunnelWant,
+};
 pub use postgres::{PostgresLimits, PostgresStore};
 pub use record::{
     AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Holdings, IdempotencyRecord, JoinTokenRecord,
     LinkHold, LinkWindow, NewEvent, NodeRecord, OrderFilter, OrderRecord, Page, Picture, PointRecord, QuoteRecord,
-    ReplicaHold, TokenKind, TokenRecord, UsageRecord, WindowRtt,
+    ReplicaHold, TokenKind, TokenRecord, TunnelHold, UsageRecord, WindowRtt,
 };
 pub use sqlite::SqliteStore;
 

@@ -169,11 +169,13 @@ pub async fn holdings(session: &mut Session<'_>) -> Answer<Holdings> {
                  ORDER BY holder, generation, link, first_slot, end_slot";
     let reserved = "SELECT id, reserved_kbps, capacity_kbps FROM links ORDER BY id";
     let slots = "SELECT link, slot, reserved_kbps FROM link_slots ORDER BY link, slot";
+    let tunnels = "SELECT number, order_id, generation, leg, path, hop, points FROM tunnels ORDER BY number";
     Ok(Holdings {
         replicas: each(&session.all(replicas, vec![]).await?, rows::replica_hold)?,
         links: each(&session.all(links, vec![]).await?, rows::link_hold)?,
         reserved: each(&session.all(reserved, vec![]).await?, rows::link)?,
         slots: each(&session.all(slots, vec![]).await?, rows::link_slot)?,
+        tunnels: each(&session.all(tunnels, vec![]).await?, rows::tunnel)?,
     })
 }
 

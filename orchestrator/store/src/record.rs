@@ -135,6 +135,22 @@ pub struct Holdings {
     pub reserved: Vec<(LinkId, Bandwidth, Bandwidth)>,
     /// Reserved by slot, by link and slot; slots that are over may be missing.
     pub slots: Vec<(LinkId, Slots, Bandwidth)>,
+    /// Numbers of tunnels, rising.
+    pub tunnels: Vec<TunnelHold>,
+}
+
+/// A tunnel's number and the path that it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TunnelHold {
+    pub number: u32,
+    pub order: OrderId,
+    pub generation: u64,
+    pub leg: u32,
+    pub path: u32,
+    /// Of the path, where each link has a tunnel of its own.
+    pub hop: u32,
+    /// Where something of it may be.
+    pub points: Vec<PointName>,
 }
 
 /// Everything live, of one instant.

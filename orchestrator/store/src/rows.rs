@@ -6,7 +6,7 @@ use crate::{
     error::Fault,
     record::{
         DecisionRecord, EventRecord, IdempotencyRecord, LinkHold, LinkWindow, LogRecord, NewEvent, NodeRecord,
-        OrderRecord, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, UsageRecord, WindowRtt,
+        OrderRecord, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, TunnelHold, UsageRecord, WindowRtt,
     },
     session::Row,
 };
@@ -216,6 +216,19 @@ impl TokenKind {
             Self::Agent => "agent",
         }
     }
+}
+
+pub fn tunnel(row: &Row) -> Result<TunnelHold, Fault> {
+    let r = Reader::new("tunnels", row);
+    Ok(TunnelHold {
+        number: r.count("number")?,
+        order: OrderId(r.uuid("order_id")?),
+        generation: r.count("generation")?,
+        leg: r.count("leg")?,
+        path: r.count("path")?,
+        hop: r.count("hop")?,
+        points: r.json("points")?,
+    })
 }
 
 pub fn token(row: &Row) -> Result<TokenRecord, Fault> {

@@ -86,8 +86,8 @@ async fn bytes_go_both_ways_and_so_does_their_end() {
             until("the counters", counted, |counted| *counted == Some((700_000, 500_000))).await;
         }
         for tap in &chain.taps {
-            assert_eq!(tap.saw(&there[1_000..1_032]), !encrypted);
-            assert_eq!(tap.saw(&back[1_000..1_032]), !encrypted);
+            assert!(!tap.saw(&there[1_000..1_032]) && tap.opened() > 0, "encrypted: {encrypted}");
+            assert!(!tap.saw(&back[1_000..1_032]), "encrypted: {encrypted}");
         }
     }
 }

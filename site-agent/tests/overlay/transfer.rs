@@ -203,7 +203,7 @@ async fn a_new_rate_holds_at_once_and_breaks_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_relay_never_sees_a_byte_of_an_encrypted_route() {
+async fn nobody_between_two_agents_reads_a_byte() {
     let marker = b"the marker that nobody on the way may read";
     let mut corpus = payload(200_000, 9);
     for place in [0, 50_000, 150_000] {
@@ -220,9 +220,30 @@ async fn a_relay_never_sees_a_byte_of_an_encrypted_route() {
         let input = chain.sink().overlay.input(order(), GENERATION, &dataset("corpus")).unwrap();
         assert_eq!(input.sha256.as_deref(), Some(sha256(&corpus).as_str()));
         for tap in &chain.taps {
-            assert_eq!(tap.saw(marker), !encrypted);
+            assert!(!tap.saw(marker) && tap.opened() > 0, "encrypted: {encrypted}");
         }
     }
+}
+
+/// What a relay passes on of an encrypted route opens for nobody without the ends' key, the relay included.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_encrypted_route_opens_only_with_the_key_it_was_sealed_with() {
+    let chain = Chain::new(&NAMES).await;
+    chain.source().write("datasets", "corpus", &payload(50_000, 9));
+    let (rate, purpose) = (Bandwidth::from_mbps(20), transfer("corpus", 0, 50_000));
+    chain.apply_sealed(&[(1, rate, purpose.clone())], true);
+    chain.all_done(1, 50_000).await;
+    for n in 0..NAMES.len() {
+        let mut route = chain.route(n, 2, rate, &purpose, true);
+        if n + 1 == NAMES.len() {
+            let other = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, [201; 32]);
+            route.key_base64 = route.key_base64.map(|_| other);
+        }
+        chain.points[n].apply(&[route]);
+    }
+    let told = || chain.sink().status(2).unwrap();
+    let told = until("a refusal", told, |status| status.message.contains("is not what the other end sealed")).await;
+    assert_eq!((told.state, told.bytes), (RouteEndState::Degraded, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

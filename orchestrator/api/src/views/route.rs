@@ -89,7 +89,7 @@ impl RouteView {
             from: leg.source().to_string(),
             to: leg.sink().to_string(),
             path: names(&carry.links),
-            provider: "overlay".to_owned(),
+            provider: carry.carriage.provider().to_owned(),
             encrypted: leg.encrypted,
             protected: leg.protected,
             rate_kbps: leg.rate_of(carry).kbps(),
@@ -123,7 +123,8 @@ impl RouteView {
                 from: leg.from_site.to_string(),
                 to: leg.to_site.to_string(),
                 path: names(&leg.path),
-                provider: "overlay".to_owned(),
+                // what carried it went with it
+                provider: "unknown".to_owned(),
                 encrypted: record.document.constraints.encrypted || flow.is_some_and(|f| f.encrypted),
                 protected: !leg.backup.is_empty(),
                 rate_kbps: leg.rate_kbps,

@@ -74,6 +74,7 @@ impl World {
         let admin = TokenEntry { file: layout.admin_token(), kind: TokenKindEntry::Admin, subject: TENANT.to_owned() };
         Ok(ServerConfig {
             identity: rhumb_control::config::IdentityConfig::default(),
+            provider: rhumb_control::config::Provider::default(),
             routes: rhumb_control::config::RouteRules::default(),
             tls: None,
             listen,

@@ -152,6 +152,7 @@ impl<S: Store> Sagas<S> {
             all.desired_changed |= desired_changed;
             all.notes.extend(notes);
         }
+        self.decide(&mut [(record.id, &mut all)]).await.map_err(|e| Refused::Other(e.into()))?;
         let amended = OrderRecord { document: document.clone(), ..record.clone() };
         let (mut change, after) = self.change(&amended, &all, record.attention.clone(), now, saga);
         change.document = Some(document.clone());

@@ -54,6 +54,7 @@ impl<S: Store> Sagas<S> {
             (change.plan, change.cost) = (Some(None), Some(None));
         }
         change.release = vec![saga.generation];
+        change.keep_tunnels = saga.unsure_tunnels();
         change.usage = bill(&after.document, saga, &self.desk.inner.base)
             .into_iter()
             .map(|i| UsageRecord {

@@ -14,6 +14,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Progress in seconds and bytes is stored this often, so that a bill does not lack more than this after a stop.
 const PROGRESS: SignedDuration = SignedDuration::from_secs(15);
 
+/// A step of which nothing is stored yet.
+struct Stepped {
+    order: OrderId,
+    step: Step,
+    attention: Option<String>,
+    next: Stamp,
+    cancel: bool,
+}
+
 /// A step that waits for its commit.
 struct Pending {
     order: OrderId,
@@ -24,6 +33,16 @@ struct Pending {
     after: Option<OrderRecord>,
 }
 
+/// A fault in one order's step must not stop the others'; its order stays as it is.
+fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let done = catch_unwind(AssertUnwindSafe(work)).ok();
+    if done.is_none() {
+        metrics::counter!(names::FAULTS, "in" => "step").increment(1);
+        tracing::error!("an order's step failed: the order stays as it is");
+    }
+    done
+}
+
 impl<S: Store> Sagas<S> {
     /// Steps every order named, stores what changed in one commit, then lets the points know. False: not all of it could
     /// be stored as it was; those orders are as the store has them now.
@@ -32,16 +51,28 @@ impl<S: Store> Sagas<S> {
         let mut next = self.desk.inner.hub.lock().next_stamp();
         let mut intents = Vec::new();
         let mut pending = Vec::new();
+        let mut steps = Vec::new();
         for (id, event) in events {
-            let Some(mut this) = self.stepped(id, event, now, next, &mut intents) else { continue };
-            this.next = next;
+            let Some(this) = self.stepped(id, event, now, next) else { continue };
             if this.step.desired_changed {
                 next.generation += 1;
             }
-            pending.push(this);
+            steps.push(this);
+        }
+        let mut all = true;
+        let mut undecided: Vec<_> = steps.iter_mut().map(|s| (s.order, &mut s.step)).collect();
+        if let Err(error) = self.decide(&mut undecided).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "no numbers of tunnels could be taken");
+            // the next reports and seconds bring the same events again
+            let before = steps.len();
+            steps.retain(|s| s.step.saga.open_paths().is_empty());
+            all = steps.len() == before;
+        }
+        for this in steps {
+            pending.extend(self.planned(this, now, &mut intents));
         }
         let outcomes = self.store(intents).await;
-        let mut all = true;
         for this in pending {
             all &= self.apply(this, &outcomes).await;
         }
@@ -49,23 +80,28 @@ impl<S: Store> Sagas<S> {
     }
 
     /// One order's step; `None`: nothing has changed.
-    fn stepped(
-        &self,
-        id: OrderId,
-        event: Event,
-        now: Timestamp,
-        next: Stamp,
-        intents: &mut Vec<Intent>,
-    ) -> Option<Pending> {
+    fn stepped(&self, id: OrderId, event: Event, now: Timestamp, next: Stamp) -> Option<Stepped> {
         let record = self.live.get(&id)?;
         let saga = record.saga.as_ref()?;
         let _span = span(record).entered();
         let (cancel, tick) = (event == Event::Cancel, matches!(event, Event::Tick { .. }));
-        // a fault in one order's step must not stop the others'
-        let done = catch_unwind(AssertUnwindSafe(|| {
+        let done = guarded(|| {
             let step = step(saga, event, now, next);
             let attention = if tick { self.attention(record, &step.saga, now) } else { record.attention.clone() };
-            let calm = !step.changed && attention == record.attention;
+            (step, attention)
+        });
+        let (step, attention) = done?;
+        let calm = !step.changed && attention == record.attention;
+        (!calm).then_some(Stepped { order: id, step, attention, next, cancel })
+    }
+
+    /// What is to be stored of a step, if it is worth that.
+    fn planned(&self, this: Stepped, now: Timestamp, intents: &mut Vec<Intent>) -> Option<Pending> {
+        let Stepped { order, step, attention, next, cancel } = this;
+        let record = self.live.get(&order)?;
+        let saga = record.saga.as_ref()?;
+        let _span = span(record).entered();
+        let stored = guarded(|| {
             let weighty = step.desired_changed
                 || !step.notes.is_empty()
                 || step.settled
@@ -73,18 +109,9 @@ impl<S: Store> Sagas<S> {
                 || attention != record.attention
                 || outcome::differs(saga, &step.saga)
                 || now.duration_since(record.updated) > PROGRESS;
-            let stored = (!calm && weighty).then(|| self.change(record, &step, attention, now, saga));
-            (calm, step, stored)
-        }));
-        let Ok((calm, step, stored)) = done else {
-            metrics::counter!(names::FAULTS, "in" => "step").increment(1);
-            tracing::error!("an order's step failed: the order stays as it is");
-            return None;
-        };
-        if calm {
-            return None;
-        }
-        let mut this = Pending { order: id, step, next, intent: None, after: None };
+            weighty.then(|| self.change(record, &step, attention, now, saga))
+        })?;
+        let mut this = Pending { order, step, next, intent: None, after: None };
         if let Some((change, after)) = stored {
             this.intent = Some(intents.len());
             this.after = Some(after);
@@ -133,6 +160,7 @@ impl<S: Store> Sagas<S> {
                     self.avoid_suspects(this.order, before, &this.step.saga);
                 }
                 if this.step.settled {
+                    self.stray.any |= !this.step.saga.unsure_tunnels().is_empty();
                     self.remove(this.order);
                     self.publish_gone(this.order, &this.step.saga, this.next);
                     self.settled(&record, &this.step.saga);
@@ -229,6 +257,7 @@ impl<S: Store> Sagas<S> {
                 (change.plan, after.plan) = (Some(Some(plan.clone())), Some(plan));
             }
         }
+        change.free_tunnels = saga.freed_tunnels(before);
         if step.settled {
             self.settle(&mut after, saga, &mut change, &mut events);
         }

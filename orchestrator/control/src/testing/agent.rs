@@ -3,8 +3,8 @@
 use super::FEDERATION;
 use rhumb_model::{FederationFile, LinkId, NodeName, Phase, PointName};
 use rhumb_wire::{
-    AssignmentGoal, AssignmentState, AssignmentStatus, Desired, Duty, LinkFigures, NodeReport, PROTOCOL, Report, Role,
-    RouteEndState, RoutePurpose, RouteStatus, SyncReply,
+    AssignmentGoal, AssignmentState, AssignmentStatus, Desired, Duty, KernelOffer, LinkFigures, NodeReport, PROTOCOL,
+    Report, Role, Route, RouteEndState, RoutePurpose, RouteStatus, SyncReply,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -22,6 +22,10 @@ pub struct Conduct {
     pub lost_nodes: BTreeSet<NodeName>,
     /// Links whose round trip takes so many microseconds.
     pub rtt_us: BTreeMap<LinkId, u64>,
+    /// Its kernel carries routes, as it says; without, one that is to fails.
+    pub kernel: Option<KernelOffer>,
+    /// It does not, whatever it says.
+    pub tunnels_fail: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -33,6 +37,7 @@ pub struct FakeAgent {
     /// How long every run is said to have taken.
     pub ran_us: u64,
     pub conduct: Conduct,
+    pub overlay_port: u16,
     /// What its site has, and which links it measures.
     federation: FederationFile,
 }
@@ -56,6 +61,7 @@ impl FakeAgent {
             desired: None,
             ran_us: 6_000_000,
             conduct: Conduct::default(),
+            overlay_port: 4_000,
             federation: FederationFile::read(federation).expect("federations of tests are sound"),
         }
     }
@@ -112,8 +118,8 @@ impl FakeAgent {
             generation: self.desired.as_ref().map_or(0, |d| d.generation),
             wait_ms: 0,
             probe_port: None,
-            overlay_port: None,
-            kernel: None,
+            overlay_port: Some(self.overlay_port),
+            kernel: self.conduct.kernel.clone(),
             nodes,
             inventory: rhumb_wire::InventoryUpdate::default(),
             assignments: self.assignments(),
@@ -177,6 +183,11 @@ impl FakeAgent {
             .collect()
     }
 
+    /// Whether it is to do with its kernel what it cannot.
+    fn is_beyond(&self, route: &Route) -> bool {
+        route.kernel.is_some() && (self.conduct.kernel.is_none() || self.conduct.tunnels_fail)
+    }
+
     fn routes(&self) -> Vec<RouteStatus> {
         let stall = self.conduct.stall;
         let wanted = self.desired.iter().flat_map(|d| &d.routes);
@@ -189,15 +200,16 @@ impl FakeAgent {
                 RouteStatus {
                     key: r.key.clone(),
                     state: match moved {
+                        _ if self.is_beyond(r) => RouteEndState::Failed,
                         _ if stall == Some(Phase::Routing) => RouteEndState::Building,
                         Some(_) if r.role != Role::Relay => RouteEndState::Done,
                         _ => RouteEndState::Active,
                     },
                     bytes: moved.unwrap_or(0),
                     bytes_back: 0,
-                    message: String::new(),
+                    message: if self.is_beyond(r) { "no tunnels here".to_owned() } else { String::new() },
                     figures: None,
-                    carrying: r.role == Role::Source && r.duty == Duty::Carry,
+                    carrying: !self.is_beyond(r) && r.role == Role::Source && r.duty == Duty::Carry,
                 }
             })
             .collect()

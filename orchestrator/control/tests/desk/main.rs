@@ -12,4 +12,5 @@ mod measured;
 mod mesh;
 mod moments;
 mod routes;
+mod tunnels;
 mod world;

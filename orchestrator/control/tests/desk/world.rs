@@ -28,7 +28,7 @@ async fn desk(store: FlakyStore, decide: Decide, federation: &str, folder: &temp
     let config: ServerConfig = serde_json::from_value(serde_json::json!({
         "database": "sqlite:unused", "federation": path("federation.yaml"), "secret_file": path("secret"),
         // a site at fault is tried again while a test waits
-        "times": { "avoid": "1s" },
+        "times": { "avoid": "1s", "lease_margin": "1s" },
         // and a path at fault is left
         "routes": { "confirm_ms": 300, "lost_ms": 300, "hold_down_ms": 500, "retry_ms": 500 },
     }))
@@ -133,7 +133,7 @@ impl World {
             held = self.store.holdings().await;
         }
         let held = held.unwrap();
-        assert!(held.replicas.is_empty() && held.links.is_empty(), "{held:#?}");
+        assert!(held.replicas.is_empty() && held.links.is_empty() && held.tunnels.is_empty(), "{held:#?}");
         let audit = self.desk.audit().await.unwrap();
         assert!(audit.clean, "{audit:#?}");
     }

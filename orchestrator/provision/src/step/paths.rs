@@ -100,7 +100,7 @@ impl LegState {
         }
     }
 
-    fn close(&mut self, number: u32, barrier: Stamp, at: Timestamp) {
+    pub(super) fn close(&mut self, number: u32, barrier: Stamp, at: Timestamp) {
         if let Some(path) = self.path_mut(number) {
             path.role = PathRole::Closing;
             path.barrier = barrier;
@@ -148,6 +148,7 @@ impl PathState {
         let Some(r) = status else {
             if self.role == PathRole::Closing && heard.seen >= self.barrier {
                 self.gone.insert(heard.point.clone());
+                self.silent.remove(heard.point);
             } else if heard.current && !done {
                 self.seen.remove(heard.point);
             }
@@ -226,6 +227,7 @@ impl Stepper {
         }
         for path in leg.paths.iter_mut().filter(|p| p.role == PathRole::Closing) {
             if path.points.iter().all(|p| path.gone.contains(p) || dead.contains(p)) {
+                path.silent.extend(path.points.iter().filter(|p| !path.gone.contains(*p)).cloned());
                 path.role = PathRole::Gone;
                 said.push(format!("nothing is left of flow {}'s path over {}", leg.flow, path.named()));
             }
@@ -262,6 +264,7 @@ impl Stepper {
                 && (Phase::Routing..=Phase::Running).contains(&self.saga.phase)
                 && self.needs_leg(&self.saga.legs[index]);
             if goes_on {
+                self.mind_tunnels(index);
                 self.mind_next(index);
                 // what it takes to may ail as well, or end the trouble: both are seen at once
                 while self.mind_carry(index) {}
@@ -283,8 +286,13 @@ impl Stepper {
             return;
         }
         let why = path.fault(leg, &rules).unwrap_or_else(|| "it did not come up".to_owned());
-        let message = format!("flow {} does not take to {}: {why}", leg.flow, path.named());
         let (number, links) = (path.path, path.links.clone());
+        if !late && path.fault(leg, &rules).is_none() && self.relays_instead(index, number, &why) {
+            return;
+        }
+        let leg = &mut self.saga.legs[index];
+        let Some(path) = leg.with_role(PathRole::Next) else { return };
+        let message = format!("flow {} does not take to {}: {why}", leg.flow, path.named());
         leg.refuse(links);
         leg.close(number, next, now);
         leg.barrier = next;

@@ -75,6 +75,12 @@ impl Stepper {
             let leg = &mut self.saga.legs[index];
             let Told { failed, took, missing } = leg.hear(&heard, statuses);
             let flow = leg.flow;
+            // what the kernels do not carry the agents do, over the same links
+            let failed: Vec<(u32, String)> = failed
+                .into_iter()
+                .filter(|(path, why)| !self.relays_instead(index, *path, &format!("at {point} {why}")))
+                .collect();
+            let leg = &self.saga.legs[index];
             let carry = leg.carry();
             // at an end, or before the work runs; elsewhere the leg takes another path
             let fatal = carry.is_end(point) || self.saga.phase < Phase::Starting;

@@ -12,4 +12,5 @@ mod permutations;
 mod routes;
 mod straight;
 mod trouble;
+mod tunnels;
 mod world;

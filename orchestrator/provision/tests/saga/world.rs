@@ -307,7 +307,9 @@ impl World {
                 if was.paths.get(number).is_some_and(|p| p.role == PathRole::Gone) {
                     continue;
                 }
-                for point in path.points.iter().filter(|p| !self.saga.dead.contains(*p)) {
+                // what was given up, or is silent, has not said so
+                let sure = |p: &&PointName| !self.saga.dead.contains(*p) && !path.silent.contains(*p);
+                for point in path.points.iter().filter(sure) {
                     let key = |k: &RouteKey| (k.generation, k.leg, k.path) == (self.saga.generation, is.leg, path.path);
                     assert!(!self.agents[point].hops.keys().any(key), "{point} still has {path:?}");
                 }

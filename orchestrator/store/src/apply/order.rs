@@ -1,7 +1,7 @@
 //! Orders: new ones, and changes under their version.
 
 use crate::{
-    apply::{hold, links},
+    apply::{hold, links, tunnel},
     codec::{Reader, int, json, json_or_null},
     error::Fault,
     intent::{Conflict, Holder, OrderChange, Outcome, Reservation},
@@ -96,6 +96,10 @@ pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<C
         links::replace(session, Holder::Order(change.id), r.int("generation")?, wants, change.at).await?;
     }
     hold::release(session, Holder::Order(change.id), &change.release, change.at).await?;
+    tunnel::free(session, change.id, r.count("generation")?, &change.free_tunnels).await?;
+    for generation in &change.release {
+        tunnel::release(session, change.id, *generation, &change.keep_tunnels).await?;
+    }
     Ok(Changed { version })
 }
 

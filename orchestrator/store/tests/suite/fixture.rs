@@ -85,6 +85,8 @@ pub fn change(record: &OrderRecord, version: i64) -> OrderChange {
         events: vec![],
         usage: vec![],
         release: vec![],
+        keep_tunnels: vec![],
+        free_tunnels: vec![],
         rehold: None,
     }
 }

@@ -13,6 +13,7 @@ mod orders;
 mod quotes;
 mod slots;
 mod stream;
+mod tunnels;
 mod world;
 
 use bench::Bench;
@@ -88,6 +89,11 @@ cases! {
         a_smaller_inventory_keeps_holds_and_gives_no_new_ones,
         a_draining_site_takes_nothing_new,
         churn_leaves_nothing_behind;
+    tunnels:
+        of_twenty_at_once_sixteen_get_distinct_numbers,
+        a_path_has_its_numbers_until_nothing_is_left_of_it,
+        what_has_ended_or_is_of_before_gets_no_number,
+        a_number_twice_is_impossible;
     quotes:
         a_quote_holds_until_it_ends,
         an_accepted_quote_keeps_its_devices,

@@ -103,7 +103,7 @@ pub(crate) async fn run_source(
 
 async fn call(context: &Context, cell: &RouteCell, tuning: &watch::Receiver<Tuning>) -> Result<Hop, Lost> {
     let next = tuning.borrow().next.clone().ok_or_else(|| relay::no_link(cell))?;
-    admission::call(&context.point, &cell.spec, &next, &context.limits).await
+    admission::call(context, &cell.spec, &next).await
 }
 
 /// The leg's one session goes on over this path; ends only with the circuit.

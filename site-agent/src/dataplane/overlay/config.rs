@@ -122,6 +122,8 @@ pub enum OverlayError {
         limit = super::flows::PATH_BYTES_MAX
     )]
     PathTooLong { path: PathBuf },
+    #[error(transparent)]
+    Tls(#[from] super::tls::TlsError),
     #[error("cannot open the flow socket {path}", path = path.display())]
     Socket { path: PathBuf, source: io::Error },
 }

@@ -5,6 +5,7 @@ use super::{
     config::{DatasetSource, Limits},
     flows::Flows,
     staging::Staging,
+    tls::Tls,
 };
 use rhumb_model::PointName;
 use std::sync::{Arc, atomic::AtomicU64};
@@ -17,6 +18,8 @@ pub(crate) struct Context {
     pub(crate) datasets: Arc<dyn DatasetSource>,
     pub(crate) staging: Staging,
     pub(crate) flows: Flows,
+    /// Channels to and from neighbours.
+    pub(crate) tls: Tls,
     pub(crate) changed: Changed,
     /// Connections closed because nobody expected them.
     pub(crate) refused: AtomicU64,

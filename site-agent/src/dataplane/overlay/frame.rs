@@ -15,7 +15,7 @@ use rhumb_model::PointName;
 use rhumb_wire::report::RouteKey;
 
 /// Version of this protocol; a hop of another one is refused.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Most payload one DATA frame carries.
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 /// What sealing adds to a payload: the tag of ChaCha20-Poly1305 (RFC 8439).

@@ -4,15 +4,19 @@ use super::{
     config::Limits,
     frame::{self, FRAME_BYTES_MAX, Frame, FrameError},
     seal::SealError,
+    tls::{Binding, Tls},
 };
 use bytes::{Bytes, BytesMut};
-use std::{future::Future, io, pin::pin, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    io::{self, Cursor},
+    pin::pin,
+    time::Duration,
+};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, join, split},
+    net::TcpStream,
     time::{Instant, timeout, timeout_at},
 };
 
@@ -61,18 +65,23 @@ pub(crate) struct Hop {
     pub(crate) writer: HopWriter,
 }
 
-#[derive(Debug)]
+/// Which side of a channel this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Calls,
+    Listens,
+}
+
 pub(crate) struct HopReader {
-    half: OwnedReadHalf,
+    half: Box<dyn AsyncRead + Send + Sync + Unpin>,
     buffer: BytesMut,
     pub(crate) frame_limit: usize,
     heard: Instant,
     pub(crate) silence: Duration,
 }
 
-#[derive(Debug)]
 pub(crate) struct HopWriter {
-    half: OwnedWriteHalf,
+    half: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     out: BytesMut,
     stuck: Duration,
     pub(crate) keep_alive: Duration,
@@ -85,9 +94,25 @@ impl Hop {
         stream.set_nodelay(true)?;
         let (read, write) = stream.into_split();
         let (heard, silence) = (Instant::now(), limits.silence);
+        let (read, write) = (Box::new(read), Box::new(write));
         let reader = HopReader { half: read, buffer: BytesMut::new(), frame_limit, heard, silence };
         let (stuck, keep_alive) = (limits.stuck, limits.keep_alive);
         Ok(Self { reader, writer: HopWriter { half: write, out: BytesMut::new(), stuck, keep_alive, torn: false } })
+    }
+
+    /// The same within a channel of its own, and what is unique to that.
+    pub(crate) async fn within(self, tls: &Tls, part: Part) -> Result<(Self, Binding), Lost> {
+        let Self { mut reader, mut writer } = self;
+        // the channel's first octets may have come with the last of the plain ones
+        let early = Cursor::new(std::mem::take(&mut reader.buffer).freeze());
+        let plain = join(early.chain(reader.half), writer.half);
+        let (stream, binding) = match part {
+            Part::Calls => tls.connect(plain).await?,
+            Part::Listens => tls.accept(plain).await?,
+        };
+        let (read, write) = split(stream);
+        (reader.half, writer.half) = (Box::new(read), Box::new(write));
+        Ok((Self { reader, writer }, binding))
     }
 
     /// A neighbour that is silent for so long is lost; each side says often enough that it is alive.
@@ -102,6 +127,18 @@ impl Hop {
     pub(crate) fn trusted(mut self) -> Self {
         self.reader.frame_limit = FRAME_BYTES_MAX;
         self
+    }
+}
+
+impl fmt::Debug for HopReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HopReader").field("silence", &self.silence).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for HopWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HopWriter").field("torn", &self.torn).finish_non_exhaustive()
     }
 }
 
@@ -158,7 +195,12 @@ impl HopWriter {
             return Err(Lost::Closed);
         }
         self.torn = true;
-        timeout(self.stuck, self.half.write_all(octets)).await.map_err(|_| Lost::Stuck(self.stuck))??;
+        let written = async {
+            self.half.write_all(octets).await?;
+            // a channel keeps what the socket does not take
+            self.half.flush().await
+        };
+        timeout(self.stuck, written).await.map_err(|_| Lost::Stuck(self.stuck))??;
         self.torn = false;
         Ok(())
     }

@@ -59,7 +59,7 @@ async fn admit(context: &Context, table: &Table, stream: TcpStream) -> Result<()
     let (greeting, hello) = admission::greeting(&mut hop).await?;
     let expected = table.expected(&hello.from, &hello.route);
     let (cell, incoming) = expected.ok_or(Lost::Protocol("nobody of that name and route is expected"))?;
-    let hop = admission::challenge(hop, &greeting, &context.point, cell.spec.hop.as_ref()).await?;
+    let hop = admission::challenge(hop, &greeting, context, cell.spec.hop.as_ref()).await?;
     let hop = hop.watched(cell.spec.silence);
     incoming.try_send(hop).map_err(|_| Lost::Protocol("it calls again too soon"))
 }

@@ -13,7 +13,8 @@
 //!   sent again is counted apart.
 //! - A source keeps to its route's rate; a relay lets no more pass than that and some head-room. Everything that queues is
 //!   bounded, and what is full holds back whoever fills it.
-//! - A hop talks only to the neighbour its route names, after both have proved the route's secret. Nobody else hears a word.
+//! - A hop talks only to the neighbour its route names, after both have proved the route's secret, and then within a channel
+//!   of TLS that both have proved it for. Nobody else hears a word, and nobody between them can read or change one.
 //! - Relays of an encrypted route never see its key or a byte of its payload.
 //! - [`Overlay::apply`] states all routes there should be; what is not named is torn down, with its sockets and files.
 
@@ -39,6 +40,7 @@ mod staging;
 mod standby;
 mod stream;
 mod table;
+mod tls;
 mod transfer_sink;
 mod transfer_source;
 
@@ -64,6 +66,7 @@ use std::{
     },
 };
 use table::Table;
+use tls::Tls;
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -95,6 +98,7 @@ impl Overlay {
             datasets,
             staging,
             flows,
+            tls: Tls::new()?,
             changed: Arc::new(watch::Sender::new(0)),
             refused: AtomicU64::new(0),
             tasks,

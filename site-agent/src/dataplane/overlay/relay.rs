@@ -40,9 +40,7 @@ pub(crate) async fn run(
 async fn circuit(context: &Context, cell: &RouteCell, tuning: &watch::Receiver<Tuning>, mut upstream: Hop) -> Lost {
     let link = tuning.borrow().next.clone();
     let called = match &link {
-        Some(next) => {
-            upstream.writer.idle_until(admission::call(&context.point, &cell.spec, next, &context.limits)).await
-        }
+        Some(next) => upstream.writer.idle_until(admission::call(context, &cell.spec, next)).await,
         None => Ok(Err(no_link(cell))),
     };
     let mut downstream = match called {

@@ -207,8 +207,7 @@ impl Routes {
             if asked.get(key).is_some_and(|(spec, _)| *spec == live.cell.spec) {
                 return true;
             }
-            live.stop.cancel();
-            // the leg goes with its last path
+            // the leg goes with its last path: the route's task looks whether it does as soon as it is told to end
             if let Some(end) = &live.end
                 && end.shared().leave(key.path)
             {
@@ -217,6 +216,7 @@ impl Routes {
                     context.flows.leg_gone(key.order, key.generation, flow, key.leg);
                 }
             }
+            live.stop.cancel();
             closing.push(Arc::clone(&live.cell));
             false
         });
