@@ -20,7 +20,10 @@ use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tempfile::TempDir;
@@ -58,6 +61,8 @@ pub(crate) struct Shared {
     /// Method and path of every request.
     requests: Mutex<Vec<String>>,
     running: Mutex<kubelet::Running>,
+    /// Resources that are watched, and how far each watch's client was told.
+    watches: Mutex<Vec<(String, Weak<AtomicU64>)>>,
 }
 
 /// What goes wrong with the next request that holds `part`.
@@ -83,6 +88,7 @@ impl FakeCluster {
             faults: Mutex::default(),
             requests: Mutex::default(),
             running: Mutex::default(),
+            watches: Mutex::default(),
         });
         let router = server::router(Arc::clone(&shared));
         // small answers are not to wait for more
@@ -141,6 +147,15 @@ impl FakeCluster {
         self.shared.faults.lock().unwrap().push(Fault { part: part.to_owned(), code, is_done });
     }
 
+    /// Whether all who watch this resource were told how far the store is.
+    pub fn all_told(&self, resource: &str) -> bool {
+        let version = self.store().version();
+        let watches = self.shared.watches.lock().unwrap();
+        let mut told =
+            watches.iter().filter(|(of, _)| of == resource).filter_map(|(_, told)| told.upgrade()).peekable();
+        told.peek().is_some() && told.all(|told| told.load(Ordering::SeqCst) >= version)
+    }
+
     /// Ends a pod as its node would: for lack of memory, or to have its place for others. Nothing of it can say a last word.
     pub fn end_pod(&self, pod: &Key, why: End) {
         kubelet::end(&self.shared, pod, why);
@@ -168,6 +183,14 @@ impl Drop for FakeCluster {
 }
 
 impl Shared {
+    pub(crate) fn watching(&self, resource: &str, at: u64) -> Arc<AtomicU64> {
+        let told = Arc::new(AtomicU64::new(at));
+        let mut watches = self.watches.lock().unwrap();
+        watches.retain(|(_, told)| told.strong_count() > 0);
+        watches.push((resource.to_owned(), Arc::downgrade(&told)));
+        told
+    }
+
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap()
     }

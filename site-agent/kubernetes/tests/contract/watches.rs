@@ -30,10 +30,13 @@ fn a_watch_goes_on_from_its_last_bookmark() {
         for round in 0..8 {
             let node = Key::new("nodes", "", "n1");
             stand.cluster.store().change(&node, |node| node["metadata"]["labels"]["round"] = json!(round.to_string()));
-            tokio::time::sleep(SHORT.bookmark * 3).await;
+            until("a bookmark", || stand.cluster.all_told("batch/jobs")).await;
             stand.cluster.compact();
         }
-        until("two more watches", || stand.cluster.asked(&["/jobs", "watch"]) >= before.1 + 2).await;
+        // and as far as it was told, it takes up its watch again
+        let twice = || stand.cluster.asked(&["/jobs", "watch"]) >= before.1 + 2;
+        until("two more watches", twice).await;
+        until("a watch", || stand.cluster.all_told("batch/jobs")).await;
         assert_eq!(lists(&stand, "/jobs"), before.0, "it was listed anew");
         site.release(&key);
         assert_eq!(site.ended(&key).await.exit_code, Some(3));

@@ -13,7 +13,15 @@ use axum::{
 };
 use futures::stream;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{sync::watch, time::Instant};
 
 struct Watch {
@@ -26,6 +34,8 @@ struct Watch {
     heard: watch::Receiver<u64>,
     end: Instant,
     next_bookmark: Instant,
+    /// The same, as far as the client was told of a version.
+    told: Arc<AtomicU64>,
     /// What is there already, for watches without a version.
     first: Vec<Value>,
     is_over: bool,
@@ -53,6 +63,7 @@ pub(super) fn watch(shared: &Arc<Shared>, target: &Target, query: &BTreeMap<Stri
         bookmarks: query.get("allowWatchBookmarks").is_some_and(|asked| asked == "true"),
         at,
         heard: store.heard(),
+        told: shared.watching(&target.resource, at),
         end: now + most.unwrap_or(Duration::MAX).min(shared.options.watch_most),
         next_bookmark: now + shared.options.bookmark,
         first,
@@ -61,6 +72,7 @@ pub(super) fn watch(shared: &Arc<Shared>, target: &Target, query: &BTreeMap<Stri
     drop(store);
     let lines = stream::unfold(watch, |mut watch| async move {
         let lines = watch.next().await?;
+        watch.told.store(watch.at, Ordering::SeqCst);
         Some((Ok::<Bytes, Infallible>(Bytes::from(lines)), watch))
     });
     Response::builder().header(header::CONTENT_TYPE, "application/json").body(Body::from_stream(lines)).unwrap()
