@@ -145,6 +145,7 @@ fn dependencies_run_one_way() {
         ("site-agent/hardware", &["rhumb-model", "rhumb-devices"]),
         ("site-agent/runtimes", &["rhumb-model", "rhumb-wire"]),
         ("site-agent/kernel", &["rhumb-model"]),
+        ("site-agent/kubernetes", &["rhumb-model", "rhumb-runtimes"]),
         (
             "site-agent",
             &[
@@ -157,6 +158,8 @@ fn dependencies_run_one_way() {
                 "rhumb-runtimes",
                 "rhumb-identity",
                 "rhumb-kernel",
+                // behind a feature
+                "rhumb-kubernetes",
             ],
         ),
     ]);
