@@ -14,8 +14,8 @@ use rhumb_model::OrderId;
 
 pub async fn insert(session: &mut Session<'_>, record: &OrderRecord, events: &[NewEvent]) -> Result<(), Fault> {
     let sql = "INSERT INTO orders (id, tenant, name, document, state, phase, attention, reasons, plan, cost, saga, \
-               quote_id, generation, version, events, created_us, updated_us, traceparent) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) \
+               quote_id, generation, version, events, created_us, updated_us, traceparent, checkpoints) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) \
                ON CONFLICT (id) DO NOTHING";
     let args = args![
         record.id.0,
@@ -36,6 +36,7 @@ pub async fn insert(session: &mut Session<'_>, record: &OrderRecord, events: &[N
         record.created.as_microsecond(),
         record.updated.as_microsecond(),
         record.traceparent.clone(),
+        json("checkpoints", &record.checkpoints)?,
     ];
     if session.run(sql, args).await? == 0 {
         return Err(Conflict::Exists(format!("order {}", record.id)).into());

@@ -1,5 +1,6 @@
 use crate::{bench::Bench, fixture::*};
 use rhumb_model::{OrderState, Phase, Reason, TenantName};
+use rhumb_provision::Checkpoint;
 use rhumb_store::{Conflict, Intent, OrderChange, OrderFilter, OrderRecord, Outcome, Store as _, UsageRecord};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -30,6 +31,7 @@ fn full() -> OrderRecord {
         plan: Some(serde_json::from_value(plan).unwrap()),
         cost: Some(serde_json::from_value(cost).unwrap()),
         saga: Some(serde_json::from_value(saga).unwrap()),
+        checkpoints: vec![checkpoint(1, "step-400")],
         quote_id: Some(quote("q").id),
         generation: 4,
         version: 17,
@@ -37,6 +39,10 @@ fn full() -> OrderRecord {
         traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
         ..order("full")
     }
+}
+
+fn checkpoint(replica: u32, name: &str) -> Checkpoint {
+    Checkpoint { component: "trainer".parse().unwrap(), replica, name: name.to_owned() }
 }
 
 pub async fn an_order_reads_back_as_it_was_accepted(bench: &Bench) {
@@ -115,6 +121,7 @@ pub async fn what_a_change_leaves_out_stays(bench: &Bench) {
         plan: Some(None),
         cost: Some(None),
         saga: Some(None),
+        checkpoints: Some(vec![checkpoint(0, "步 7"), checkpoint(1, "step-500")]),
         generation: Some(5),
         decision: Some(decision()),
         ..change(&record, 18)
@@ -128,6 +135,7 @@ pub async fn what_a_change_leaves_out_stays(bench: &Bench) {
         plan: None,
         cost: None,
         saga: None,
+        checkpoints: vec![checkpoint(0, "步 7"), checkpoint(1, "step-500")],
         generation: 5,
         version: 19,
         updated: at(18),
