@@ -47,9 +47,10 @@ pub fn path_between(
     let price = if gigabytes > 0 { Price::Volume } else { Price::Rate };
     let roots = [root.index() as u32];
     let search = |allowed: &[bool], kbps: u64, bound: Option<Latency>| {
-        let ask = Ask { allowed, kbps, price, walk: Direction::Along };
+        let ask = Ask { allowed, kbps, price, walk: Direction::Along, labels: None };
         let tree = Tree::new(&ask, &roots);
-        let best = path::routes(&net, &ask, &tree, start.index() as u32, bound.map(Latency::micros), Wanted::Cheapest);
+        let (best, _) =
+            path::routes(&net, &ask, &tree, start.index() as u32, bound.map(Latency::micros), Wanted::Cheapest);
         (best.into_iter().next(), tree.quickest(&net, &ask, start.index() as u32))
     };
     let Some(route) = search(&fresh, rate.kbps(), bound).0 else {

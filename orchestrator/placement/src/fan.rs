@@ -43,8 +43,9 @@ pub(crate) struct Fans {
 /// Choices of a leg, cheapest first, and where they were cut off.
 #[derive(Debug, Clone)]
 pub(crate) struct Fan {
-    pub choices: Rc<[Choice]>,
+    choices: Rc<[Choice]>,
     cut: Cut,
+    all: bool,
 }
 
 /// The cheapest choice, in the least time that any takes. `None`: there is no way.
@@ -67,15 +68,16 @@ fn known(kept: &Kept, leg: &Leg, find: impl FnOnce() -> Option<Choice>) -> Optio
     found
 }
 
-/// Choices up to the cut; some beyond it may be among them.
-pub(crate) fn choices(problem: &Problem, leg: &Leg, matter: Matter, cut: Cut) -> Rc<[Choice]> {
+/// Choices up to the cut; some beyond it may be among them. And whether these are all.
+pub(crate) fn choices(problem: &Problem, leg: &Leg, matter: Matter, cut: Cut) -> (Rc<[Choice]>, bool) {
     let key = (Key::of(leg), matter);
     if let Some(known) = problem.fans.fans.borrow().get(&key).filter(|fan| fan.cut.covers(&cut)) {
-        return within(&known.choices, &cut);
+        return (within(&known.choices, &cut), known.all);
     }
-    let choices: Rc<[Choice]> = option::choices(problem, leg, Look::Best(matter, cut)).0.into();
-    problem.fans.fans.borrow_mut().insert(key, Fan { choices: Rc::clone(&choices), cut });
-    choices
+    let (choices, left_out) = option::choices(problem, leg, Look::Best(matter, cut));
+    let (choices, all): (Rc<[Choice]>, bool) = (choices.into(), left_out.is_empty());
+    problem.fans.fans.borrow_mut().insert(key, Fan { choices: Rc::clone(&choices), cut, all });
+    (choices, all)
 }
 
 /// Without those that cost more than the cut's extra.

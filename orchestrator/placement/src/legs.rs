@@ -1,6 +1,6 @@
 //! Flows as legs: one per pair of sites (or point and site) that a flow joins, dividing by replicas at each end.
 
-use crate::problem::{Place, Problem, Stream};
+use crate::problem::{Place, Problem, Span, Stream};
 use rhumb_model::ratio::Ratio;
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -100,9 +100,11 @@ pub(crate) fn divided(kbps: u64, share: &Ratio) -> u64 {
 /// Ways in which the sites of a service can share the demand of the regions: the corners of what their replicas allow.
 /// With one site, or demand that takes all replicas of one region's flow, there is only one.
 /// `steps`: also those at which some link is just full, which pay only where a link's room makes demand dearer. The
-/// second of what comes back: there may be more.
+/// second of what comes back: there may be more. Where several flows that hold a rate may fill links together, or more than
+/// three sites share one, that is so with all steps tried.
 pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: bool) -> (Vec<Served>, bool) {
     let mut more = false;
+    let rated = problem.streams.iter().filter(|s| s.span == Span::Run && s.kbps.is_some_and(|r| r > 0)).count();
     let mut ways: BTreeSet<Served> = [vec![Vec::new(); problem.streams.len()]].into();
     for (part, list) in sites.iter().enumerate() {
         let streams: Vec<(usize, u64)> = problem
@@ -119,8 +121,9 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
         let room: Vec<u64> = list.iter().map(|(_, n)| serves.saturating_mul(u64::from(*n))).collect();
         // one site serves everything
         let fine = steps && list.len() > 1;
-        let steps = problem.streams.iter().map(|s| if fine { full_links(problem, s) } else { Vec::new() }).collect();
-        let mut fill = Fill { sites: list, steps, found: BTreeSet::new(), most };
+        let steps = problem.streams.iter().map(|s| fine.then(|| Steps::new(problem, s)).flatten()).collect();
+        let mut fill = Fill { sites: list, steps, held: Vec::new(), found: BTreeSet::new(), most };
+        more |= fine && streams.iter().any(|(s, _)| fill.steps[*s].is_some()) && (rated > 1 || list.len() > 3);
         for order in orders(streams.len()) {
             let streams: Vec<(usize, u64)> = order.iter().map(|i| streams[*i]).collect();
             fill.next(&streams, 0, room.clone(), vec![Vec::new(); problem.streams.len()]);
@@ -141,19 +144,51 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
     (ways.into_iter().collect(), more)
 }
 
-/// Demand that a link's free capacity just carries, for each distinct capacity below the stream's whole rate.
-fn full_links(problem: &Problem, stream: &Stream) -> Vec<u64> {
-    let (Some(rate), Some(demand)) = (stream.kbps.filter(|r| *r > 0), stream.demand) else { return Vec::new() };
-    if problem.relax.bandwidth {
-        return Vec::new();
+/// Amounts of a flow with a demand at which a link is just full.
+struct Steps {
+    rate: u64,
+    demand: u64,
+    /// Distinct free capacities, in kbit/s, the widest first: a finer split is tried only while there is room for more ways.
+    free: Vec<u64>,
+}
+
+impl Steps {
+    /// `None`: nothing of it can fill a link.
+    fn new(problem: &Problem, stream: &Stream) -> Option<Self> {
+        let (rate, demand) = stream.kbps.filter(|r| *r > 0 && !problem.relax.bandwidth).zip(stream.demand)?;
+        let all: u64 = problem.streams.iter().filter(|s| s.span == Span::Run).filter_map(|s| s.kbps).sum();
+        let mut free: Vec<u64> = problem.net.steps_below(all).collect();
+        free.reverse();
+        Some(Self { rate, demand, free })
     }
-    let carried = |step: u64| (u128::from(step) * u128::from(demand) / u128::from(rate)) as u64;
-    let below = problem.net.steps_below(rate);
-    let mut steps: Vec<u64> = below.map(carried).filter(|d| *d > 0).collect();
-    steps.dedup();
-    // the widest links first: a finer split is tried only while there is room for more ways
-    steps.reverse();
-    steps
+
+    /// What a site may be given below `all`, so that a link is just full by it, by it and what is `held` already, or by all
+    /// else of the flow.
+    fn below(&self, all: u64, held: &[(usize, u64)], stream: usize) -> Vec<u64> {
+        let mut before: BTreeSet<u64> = held.iter().map(|(_, kbps)| *kbps).collect();
+        before.insert(0);
+        before.insert(held.iter().map(|(_, kbps)| kbps).sum());
+        before.insert(held.iter().filter(|(of, _)| *of == stream).map(|(_, kbps)| kbps).sum());
+        before.insert(held.iter().filter(|(of, _)| *of != stream).map(|(_, kbps)| kbps).sum());
+        let carried = |kbps: u64| (u128::from(kbps) * u128::from(self.demand) / u128::from(self.rate)) as u64;
+        let mut seen = BTreeSet::new();
+        let mut steps = Vec::new();
+        for free in &self.free {
+            for left in before.iter().filter_map(|held| free.checked_sub(*held)) {
+                let given = carried(left.min(self.rate));
+                for step in [given, self.demand - given] {
+                    if step > 0 && step < all && seen.insert(step) {
+                        steps.push(step);
+                    }
+                }
+            }
+        }
+        steps
+    }
+
+    fn rate_of(&self, demand: u64) -> u64 {
+        divided(self.rate, &Ratio::new(i128::from(demand), i128::from(self.demand)))
+    }
 }
 
 /// The orders in which a few flows are served; of many only their own.
@@ -168,8 +203,10 @@ fn orders(n: usize) -> Vec<Vec<usize>> {
 
 struct Fill<'a> {
     sites: &'a [(usize, u32)],
-    /// By stream: amounts at which a link is full.
-    steps: Vec<Vec<u64>>,
+    /// By stream.
+    steps: Vec<Option<Steps>>,
+    /// Given so far: stream and kbit/s.
+    held: Vec<(usize, u64)>,
     found: BTreeSet<Served>,
     most: usize,
 }
@@ -197,7 +234,8 @@ impl Fill<'_> {
                 continue;
             }
             let all = left.min(room[site]);
-            let part: Vec<u64> = self.steps[stream].iter().copied().filter(|s| *s < all).collect();
+            let steps = self.steps[stream].as_ref();
+            let part = steps.map(|s| s.below(all, &self.held, stream)).unwrap_or_default();
             for given in [all].into_iter().chain(part) {
                 let mut room = room.clone();
                 room[site] -= given;
@@ -205,7 +243,10 @@ impl Fill<'_> {
                 served[stream].push((self.sites[site].0, given));
                 let mut streams = streams.to_vec();
                 streams[0].1 = left - given;
+                let held = self.steps[stream].as_ref().map(|s| s.rate_of(given));
+                self.held.extend(held.map(|kbps| (stream, kbps)));
                 self.next(&streams, used | bit, room, served);
+                self.held.truncate(self.held.len() - usize::from(held.is_some()));
             }
         }
     }

@@ -314,7 +314,7 @@ fn routes(problem: &Problem, leg: &Leg, ends: &Ends, kbps: u64, look: Look) -> (
                 Matter::None => Wanted::Cheapest,
                 _ => Wanted::Front(limits(problem, leg, &cut)),
             };
-            (path::routes(problem.net, &ask, &tree, ends.start, stream.bound, wanted), true)
+            path::routes(problem.net, &ask, &tree, ends.start, stream.bound, wanted)
         }
         Look::Wide(most, extra) => {
             let extra = extra.and_then(|(micros, held)| {

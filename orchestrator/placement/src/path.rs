@@ -11,6 +11,7 @@ pub(crate) use tree::{By, Passing, Scan, Tree, potential};
 
 use crate::network::{Direction, Network, Price};
 use std::{
+    cell::Cell,
     cmp::{Ordering, Reverse},
     collections::BinaryHeap,
 };
@@ -25,6 +26,8 @@ pub(crate) struct Ask<'a> {
     pub price: Price,
     /// The way the search walks: `Along` begins at the path's first point.
     pub walk: Direction,
+    /// Counts the labels that searches make, and the work on them.
+    pub labels: Option<&'a Cell<u64>>,
 }
 
 impl Ask<'_> {
@@ -81,7 +84,13 @@ const NONE: u32 = u32::MAX;
 /// Estimated (cost, links) of the whole path, then links so far: equals at one point are all known before one is opened.
 type Key = (i64, u32, u32, u32);
 
-/// Paths from `start` to the roots of `tree` with a latency of at most `bound` microseconds, by (cost, links, link ids).
+/// Labels with which a search for more than the cheapest path ends: parallel links can make paths double with every point.
+const MOST: u64 = 200_000;
+/// Labels at a point with which a new one is compared in about the time that it takes to make one.
+const COMPARED: u64 = 16;
+
+/// Paths from `start` to the roots of `tree` with a latency of at most `bound` microseconds, by (cost, links, link ids); and
+/// whether these are all that are wanted. The first is always the cheapest; what is left out costs no less than the last.
 pub(crate) fn routes(
     net: &Network,
     ask: &Ask,
@@ -89,8 +98,9 @@ pub(crate) fn routes(
     start: u32,
     bound: Option<u64>,
     wanted: Wanted,
-) -> Vec<Route> {
+) -> (Vec<Route>, bool) {
     let mut found: Vec<Route> = Vec::new();
+    let mut all = true;
     let mut limit = bound.unwrap_or(u64::MAX);
     let mut search = Search {
         net,
@@ -101,11 +111,16 @@ pub(crate) fn routes(
         heap: BinaryHeap::new(),
         timed: bound.is_some() || matches!(wanted, Wanted::Front(_)),
         most: i64::MAX,
+        compared: 0,
     };
     search.push(start, NONE, NONE, limit, (0, 0, 0));
     while let Some(Reverse((.., index))) = search.heap.pop() {
         let label = search.labels[index as usize];
         if label.cost > search.most {
+            break;
+        }
+        if search.work() > MOST && !found.is_empty() {
+            all = false;
             break;
         }
         let remaining = search.left(label.point).unwrap_or(u64::MAX);
@@ -147,7 +162,10 @@ pub(crate) fn routes(
             search.push(net.end(edge, ask.walk), index, edge, limit, (cost, label.links + 1, latency));
         }
     }
-    found
+    if let Some(labels) = ask.labels {
+        labels.set(labels.get().saturating_add(search.work()));
+    }
+    (found, all)
 }
 
 struct Search<'a> {
@@ -162,9 +180,16 @@ struct Search<'a> {
     timed: bool,
     /// What a whole path may cost.
     most: i64,
+    /// Labels that new ones were compared with.
+    compared: u64,
 }
 
 impl Search<'_> {
+    /// In labels.
+    fn work(&self) -> u64 {
+        self.labels.len() as u64 + self.compared / COMPARED
+    }
+
     /// Adds a label unless one at the same point is as good in everything; of equals the smaller link ids stay.
     fn push(&mut self, point: u32, parent: u32, edge: u32, limit: u64, (cost, links, latency): (i64, u32, u64)) {
         let Some((estimate, links_left)) = self.estimate(point, limit, cost, latency) else { return };
@@ -174,6 +199,7 @@ impl Search<'_> {
         let mut next = before;
         while next != NONE {
             let other = next;
+            self.compared += 1;
             let known = &self.labels[other as usize];
             next = known.before;
             // where latency decides nothing, no label is kept for it
@@ -253,6 +279,7 @@ pub(crate) fn alternatives(
         heap: BinaryHeap::new(),
         timed: bound.is_some(),
         most: i64::MAX,
+        compared: 0,
     };
     search.push_any(start, NONE, NONE, limit, (0, 0, 0));
     let mut opened = 0;

@@ -18,7 +18,7 @@ use num_traits::CheckedDiv;
 use rhumb_federation::{FreeNodes, View, ViewLink};
 use rhumb_model::{Order, Reason, ReasonKind, money::Amount, ratio::Ratio};
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     collections::{BTreeMap, HashMap},
     rc::Rc,
     sync::Arc,
@@ -134,6 +134,8 @@ pub(crate) struct Problem<'a> {
     /// By replicas of each component.
     fields: RefCell<HashMap<Vec<u32>, Option<Rc<Field>>>>,
     pub fans: Fans,
+    /// Labels that path searches made and the search has not yet been charged for.
+    pub labels: Cell<u64>,
     /// Pairs of paths of protected legs, worked out once.
     pub pairs: RefCell<HashMap<several::Key, Rc<several::Pairs>>>,
     /// The least sum of the delays of two paths without a common link, in microseconds.
@@ -205,6 +207,7 @@ impl<'a> Problem<'a> {
             least: RefCell::default(),
             fields: RefCell::default(),
             fans: Fans::default(),
+            labels: Cell::new(0),
             pairs: RefCell::default(),
             twos: RefCell::default(),
             allowed: Default::default(),
@@ -261,6 +264,7 @@ impl<'a> Problem<'a> {
             least: RefCell::default(),
             fields: RefCell::default(),
             fans: Fans::default(),
+            labels: Cell::new(0),
             pairs: RefCell::default(),
             twos: RefCell::default(),
             allowed: Default::default(),
@@ -342,7 +346,13 @@ impl<'a> Problem<'a> {
     /// What a stream at `kbps` asks of links. `None`: no link carries that rate.
     pub fn ask(&self, stream: &Stream, kbps: u64, walk: Direction) -> Option<Ask<'_>> {
         let kbps = if self.relax.bandwidth { 0 } else { self.net.class(stream.on_one_path(kbps))? };
-        Some(Ask { allowed: &self.mask(stream.encrypted).allowed, kbps, price: stream.price(), walk })
+        Some(Ask {
+            allowed: &self.mask(stream.encrypted).allowed,
+            kbps,
+            price: stream.price(),
+            walk,
+            labels: Some(&self.labels),
+        })
     }
 
     fn mask(&self, encrypted: bool) -> &Mask {

@@ -123,25 +123,34 @@ pub(crate) const SERVINGS: usize = 200;
 
 /// Nodes that the legs of one placement count for.
 const WEIGHT: u64 = 8;
+/// Labels of path searches that count for a node more: in a small network a placement's legs make some tens, among thousands
+/// of points tens of thousands.
+const LABELS: u64 = 64;
 
 /// Finds the cheapest legs for a placement and offers the plan.
 pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
     let sites = sites_of(problem, placed);
     let Some(compute) = Compute::new(problem, placed) else { return };
     best.spend(WEIGHT);
+    problem.labels.set(0);
+    legs_of(problem, placed, &sites, &compute, best);
+    best.spend(problem.labels.take() / LABELS);
+}
+
+fn legs_of(problem: &Problem, placed: &Placed, sites: &Sites, compute: &Compute, best: &mut Best) {
     if several::concerns(problem) {
-        return several::settle(problem, placed, &sites, &compute, best);
+        return several::settle(problem, placed, sites, compute, best);
     }
     let Some(least) = compute.least() else { return };
-    if serves_for_more(problem, &sites, &compute, least, best) {
+    if serves_for_more(problem, sites, compute, least, best) {
         return;
     }
-    let (corners, mut more) = legs::servings(problem, &sites, SERVINGS, false);
+    let (corners, mut more) = legs::servings(problem, sites, SERVINGS, false);
     let several = corners.len() > 1 || more;
     let mut bounds: Vec<(i128, bool)> = Vec::new();
     for served in &corners {
-        let legs = legs::legs(problem, &sites, served);
-        let settling = Settling { problem, placed, compute: &compute, least, legs: &legs, served };
+        let legs = legs::legs(problem, sites, served);
+        let settling = Settling { problem, placed, compute, least, legs: &legs, served };
         if several {
             let Some((bound, fits)) = settling.at_best() else { continue };
             bounds.push((bound, fits));
@@ -157,13 +166,13 @@ pub(crate) fn settle(problem: &Problem, placed: &Placed, best: &mut Best) {
         return;
     }
     let finer;
-    (finer, more) = legs::servings(problem, &sites, SERVINGS, true);
+    (finer, more) = legs::servings(problem, sites, SERVINGS, true);
     for served in finer.iter().filter(|served| !corners.contains(served)) {
         if !best.open(bound) {
             return;
         }
-        let legs = legs::legs(problem, &sites, served);
-        Settling { problem, placed, compute: &compute, least, legs: &legs, served }.run(best);
+        let legs = legs::legs(problem, sites, served);
+        Settling { problem, placed, compute, least, legs: &legs, served }.run(best);
     }
     if more && !best.beats(bound) {
         best.leave(bound);
@@ -279,7 +288,10 @@ impl Settling<'_, '_> {
                 _ => self.compute.latest(phase, &floors, extra),
             };
             for (i, leg) in self.legs.iter().enumerate().filter(|(_, leg)| span(leg) == phase) {
-                let choices = fan::choices(self.problem, leg, matter(phase), Cut { slope, extra });
+                let (choices, all) = fan::choices(self.problem, leg, matter(phase), Cut { slope, extra });
+                if !all {
+                    best.leave(bound);
+                }
                 let Some(first) = choices.first() else { return false };
                 if phase == Span::Run {
                     rate = rate.checked_add(&first.path).unwrap_or(rate);

@@ -222,7 +222,7 @@ mod tests {
                     (Direction::Against, 7_000),
                 ]) {
                     let mask = net.mask(&view, signature.clone());
-                    let ask = Ask { allowed: &mask.allowed, kbps: rate, price: Price::Rate, walk };
+                    let ask = Ask { allowed: &mask.allowed, kbps: rate, price: Price::Rate, walk, labels: None };
                     let kept = net.tree(&mask, &ask, &[root]);
                     let rung = RUNGS[usize::from(class(rate))];
                     let ask = Ask { kbps: rung, ..ask };

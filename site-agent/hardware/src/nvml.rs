@@ -212,7 +212,9 @@ fn slices(card: &mut Card<'_, '_>) -> Vec<Slice> {
             d.mig_device_by_index(index)?.memory_info().map(|m| (m.total, m.used))
         });
         let name = card.ask_at("slice name", index, |d, index| d.mig_device_by_index(index)?.name());
-        let (gpu_instance, compute_instance) = instances(&found);
+        let gpu_instance = card.ask_slice("GPU instance", index, nvml_slice_ids::gpu_instance);
+        let compute_instance = card.ask_slice("compute instance", index, nvml_slice_ids::compute_instance);
+        let (gpu_instance, compute_instance) = instances(&found, gpu_instance, compute_instance);
         slices.push(Slice {
             index: Value::Known(index),
             gpu_instance,
@@ -233,13 +235,14 @@ fn slices(card: &mut Card<'_, '_>) -> Vec<Slice> {
     slices
 }
 
-/// Both stand in the UUIDs of drivers before R470, `MIG-GPU-.../1/0`; the wrapper has no call for them.
-fn instances(uuid: &Value<String>) -> (Value<u32>, Value<u32>) {
-    let number = |text: &str| text.parse().map_or_else(|_| Value::default(), Value::Known);
-    match uuid.known().map(|uuid| uuid.split('/').collect::<Vec<_>>()).as_deref() {
-        Some([_, gpu, compute]) => (number(gpu), number(compute)),
-        _ => (Value::default(), Value::default()),
-    }
+/// As the driver says; else as they stand in the UUIDs of drivers before R470, `MIG-GPU-.../1/0`.
+fn instances(uuid: &Value<String>, gpu: Value<u32>, compute: Value<u32>) -> (Value<u32>, Value<u32>) {
+    let parts: Vec<&str> = uuid.known().map(|uuid| uuid.split('/').collect()).unwrap_or_default();
+    let or = |said: Value<u32>, at: usize| match (&said, parts.as_slice()) {
+        (Value::Unknown(_), [_, _, _]) => parts[at].parse().map_or(said, Value::Known),
+        _ => said,
+    };
+    (or(gpu, 1), or(compute, 2))
 }
 
 /// Active NVLinks, and how many of them lead to which place on the bus: another card or a switch.

@@ -57,7 +57,7 @@ impl Library {
 const HGX: &str = "gpus 8\nswitches 4\n";
 
 /// What the agent asks of a card, and of the driver.
-const OF_A_CARD: [&str; 23] = [
+const OF_A_CARD: [&str; 25] = [
     "nvmlDeviceGetHandleByIndex_v2",
     "nvmlDeviceGetName",
     "nvmlDeviceGetUUID",
@@ -75,6 +75,8 @@ const OF_A_CARD: [&str; 23] = [
     "nvmlDeviceGetMigMode",
     "nvmlDeviceGetMaxMigDeviceCount",
     "nvmlDeviceGetMigDeviceHandleByIndex",
+    "nvmlDeviceGetGpuInstanceId",
+    "nvmlDeviceGetComputeInstanceId",
     "nvmlDeviceGetNvLinkState",
     "nvmlDeviceGetNvLinkRemotePciInfo_v2",
     "nvmlDeviceGetTopologyCommonAncestor",
@@ -145,6 +147,8 @@ fn slices_are_seen_and_their_card_is_not_given_away_whole() {
     let card = &shown.accelerators[1];
     assert_eq!((&card.mig, card.slices.len()), (&Value::Known(MigMode::Enabled), 2));
     assert_eq!(card.slices[0].profile, Value::Known("3g.40gb".into()));
+    let ids: Vec<_> = card.slices.iter().map(|s| (s.gpu_instance.known(), s.compute_instance.known())).collect();
+    assert_eq!(ids, [(Some(&1), Some(&0)), (Some(&2), Some(&0))]);
     assert_eq!(card.slices[1].memory_bytes, Value::Known(40_448 << 20));
     assert!(card.utilisation_pct.known().is_none(), "a card in slices has no use of its own");
     let devices = inventory(&shown, &Catalogue::built_in()).devices;

@@ -27,15 +27,19 @@ const TOOL: u32 = 10;
 /// Silences after which a driver that does not start, or a tool, is not asked again until the agent starts anew.
 const SILENCES: u32 = 5;
 
-/// What the start waits for the first look; a driver that takes longer is told of when it is there.
+/// What the start waits for the first look. Of a driver that takes longer there is what the kernel knows until it answers.
 const FIRST: Duration = Duration::from_millis(600);
+/// And for what the kernel shows then.
+const GLANCE: Duration = Duration::from_millis(200);
 
 /// What there is, and from then on what it becomes; looks from a thread of its own, which ends with the receivers. A first
-/// look that fails at once is an error; one that takes longer has seen nothing yet.
+/// look that fails at once is an error; one that takes longer has seen what the kernel shows.
 pub(super) fn watch(devices: &Devices) -> Result<Seen, AgentError> {
     let mut eye = Eye::open(devices)?;
     let (every, between) = (duration(eye.host.every), duration(eye.host.sample));
+    let glance = Eye::open(devices)?;
     let (tell, nodes) = watch::channel(None);
+    let first = tell.clone();
     let (measure, figures) = watch::channel(Vec::new());
     let (began, begun) = mpsc::sync_channel(1);
     let look = move || {
@@ -69,10 +73,11 @@ pub(super) fn watch(devices: &Devices) -> Result<Seen, AgentError> {
     let started = thread::Builder::new().name("devices".into()).spawn(look);
     started.map_err(|e| AgentError::Devices(Box::new(e)))?;
     match begun.recv_timeout(FIRST) {
-        Ok(Err(error)) => Err(error),
-        // it is looked at still
-        Ok(Ok(())) | Err(_) => Ok(Seen { nodes, figures }),
+        Ok(Err(error)) => return Err(error),
+        Ok(Ok(())) => {}
+        Err(_) => glance.tell(first),
     }
+    Ok(Seen { nodes, figures })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +138,26 @@ impl Eye {
             Devices::Nvml { library, .. } => Some(self.nvidia(library.map(Into::into)).map_err(AgentError::Devices)?),
             Devices::Output { commands, files, .. } => self.told(&commands, &files)?,
         };
+        Ok(vec![self.node(first)])
+    }
+
+    /// What the kernel shows, while a driver or a tool is waited for that takes its time or hangs. A thread of its own looks:
+    /// a driver that hangs can have the kernel's files hang as well.
+    fn tell(mut self, tell: watch::Sender<Option<Vec<NodeReport>>>) {
+        let (done, end) = mpsc::sync_channel(1);
+        let look = move || {
+            self.say("the devices' driver has not answered yet: there is what the kernel shows of them");
+            let node = self.node(None);
+            tell.send_if_modified(|known| known.is_none() && known.insert(vec![node]).len() == 1);
+            _ = done.send(());
+        };
+        let started = thread::Builder::new().name("devices first".into()).spawn(look);
+        if started.is_ok() {
+            _ = end.recv_timeout(GLANCE);
+        }
+    }
+
+    fn node(&mut self, first: Option<Snapshot>) -> NodeReport {
         let host = Host::new(&self.host.root, first, &self.catalogue);
         for note in &host.shown.notes {
             self.say(note);
@@ -144,7 +169,7 @@ impl Eye {
         let seen = inventory(&host.shown, &self.catalogue);
         let unknown =
             |u: rhumb_devices::Unknown| UnknownValue { device: u.device, value: u.value.to_owned(), why: u.why };
-        Ok(vec![NodeReport {
+        NodeReport {
             name: self.host.node.clone(),
             devices: seen.devices,
             cpu: host.cpu,
@@ -153,7 +178,7 @@ impl Eye {
             nvl_domain: self.host.nvl_domain.as_ref().map(ToString::to_string),
             unknown: seen.unknown.into_iter().map(unknown).collect(),
             ports: host.shown.nics.iter().map(port).collect(),
-        }])
+        }
     }
 
     /// As last asked.

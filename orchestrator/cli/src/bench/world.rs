@@ -39,7 +39,12 @@ impl World {
             ..usual
         };
         let decisions = args.decisions.unwrap_or(DECISIONS);
-        let file = workload::federation(size, args.seed);
+        let file = workload::try_federation(size, args.seed).map_err(|e| {
+            let Size { sites, links, accelerators } = size;
+            CliError::Usage(format!(
+                "a fleet of {sites} sites, {links} links and {accelerators} accelerators cannot be made: {e}: give fewer"
+            ))
+        })?;
         let view = View::from_file(&file).map_err(anyhow::Error::from)?;
         let orders = workload::orders(&file, decisions.min(sites.saturating_mul(ORDERS_PER_SITE)), args.seed);
         Ok(Self { view, orders, submit: workload::instant(), decisions: decisions as usize, file })

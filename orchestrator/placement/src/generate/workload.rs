@@ -4,7 +4,7 @@
 use super::{Size, demand, fleet, map::CITIES, mesh};
 use crate::dice::Dice;
 use jiff::Timestamp;
-use rhumb_model::{FederationFile, Order};
+use rhumb_model::{DocumentError, FederationFile, Order};
 use serde_json::{Value, json};
 
 /// When everything is submitted: 11:17 in Shanghai, between two price edges.
@@ -18,7 +18,15 @@ pub fn size(sites: u32) -> Size {
 }
 
 /// The federation; the same size and seed give the same document.
+///
+/// # Panics
+/// If it is larger than a document may be: see [`try_federation`].
 pub fn federation(size: Size, seed: u64) -> FederationFile {
+    try_federation(size, seed).expect("a generated federation is sound")
+}
+
+/// The federation, or what is too large about its document.
+pub fn try_federation(size: Size, seed: u64) -> Result<FederationFile, DocumentError> {
     let size = Size { sites: size.sites.max(2), ..size };
     let mut dice = Dice::new(seed);
     let sites = fleet::sites(&mut dice, size);
@@ -58,7 +66,7 @@ pub fn federation(size: Size, seed: u64) -> FederationFile {
         "datasets": datasets,
         "regions": regions,
     });
-    FederationFile::read(&document.to_string()).expect("a generated federation is sound")
+    FederationFile::read(&document.to_string())
 }
 
 /// `count` orders for a federation that `federation` made; the same federation and seed give the same orders.

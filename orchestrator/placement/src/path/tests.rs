@@ -90,11 +90,11 @@ proptest! {
         // edges are numbered by link id, and so are the links here
         let number = |edges: &[u32]| edges.iter().map(|e| *e as usize).collect::<Vec<_>>();
         let expected = all(&links, 0, &[POINTS - 1, second], mbps, bound.unwrap_or(u64::MAX));
-        let ask = Ask { allowed: &allowed, kbps: mbps * 1000, price: Price::Rate, walk: Direction::Along };
+        let ask = Ask { allowed: &allowed, kbps: mbps * 1000, price: Price::Rate, walk: Direction::Along, labels: None };
         let tree = Tree::new(&ask, &roots);
         let limit = bound.map(|b| b * 1000);
 
-        let first = routes(&net, &ask, &tree, point(0), limit, Wanted::Cheapest);
+        let (first, _) = routes(&net, &ask, &tree, point(0), limit, Wanted::Cheapest);
         prop_assert_eq!(first.first().map(|r| number(&r.edges)), expected.first().map(|e| e.2.clone()));
 
         let mut front = Vec::new();
@@ -106,6 +106,7 @@ proptest! {
             }
         }
         let found: Vec<_> = routes(&net, &ask, &tree, point(0), limit, Wanted::Front(Limits::default()))
+            .0
             .into_iter()
             .map(|r| ((r.cost / 1_000_000) as u64, number(&r.edges), r.latency / 1000))
             .collect();
@@ -128,10 +129,10 @@ fn a_walk_against_the_links_gives_the_same_path_in_its_own_order() {
     let net = Network::new(&view);
     let allowed = vec![true; links.len()];
     let point = |i: usize| view.points[format!("p{i}").as_str()].index() as u32;
-    let ask = Ask { allowed: &allowed, kbps: 1, price: Price::Rate, walk: Direction::Against };
+    let ask = Ask { allowed: &allowed, kbps: 1, price: Price::Rate, walk: Direction::Against, labels: None };
     let roots: Rc<[u32]> = [point(0)].into();
     let tree = Tree::new(&ask, &roots);
-    let found = routes(&net, &ask, &tree, point(2), None, Wanted::Cheapest);
+    let (found, _) = routes(&net, &ask, &tree, point(2), None, Wanted::Cheapest);
     // the parallel link costs as much as the two, and is one
     assert_eq!(found[0].edges, [3]);
     assert_eq!(found[0].root, point(0));
@@ -152,9 +153,9 @@ fn what_cannot_be_summed_is_no_path_and_never_ranked() {
     assert!(net.edges.is_empty());
     let free = View::from_file(&FederationFile::read(&text("0 CNY")).unwrap()).unwrap();
     let net = Network::new(&free);
-    let ask = Ask { allowed: &[true], kbps: 1, price: Price::Volume, walk: Direction::Along };
+    let ask = Ask { allowed: &[true], kbps: 1, price: Price::Volume, walk: Direction::Along, labels: None };
     let at = |n: &str| free.points[n].index() as u32;
     let to = |n: &str| -> Rc<[u32]> { [at(n)].into() };
-    let found = |n: &str| routes(&net, &ask, &Tree::new(&ask, &to(n)), at("a"), None, Wanted::Cheapest).len();
+    let found = |n: &str| routes(&net, &ask, &Tree::new(&ask, &to(n)), at("a"), None, Wanted::Cheapest).0.len();
     assert_eq!((found("b"), found("c")), (1, 0));
 }

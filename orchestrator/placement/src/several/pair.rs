@@ -169,7 +169,7 @@ fn search(problem: &Problem, stream: usize, ends: &Ends, kbps: u64, worth: Optio
     let factor = if ask.price == Price::Volume { 20 } else { 1 };
     // no backup costs less, whatever the path
     let any = tree(&second, &ends.roots);
-    let least = path::routes(net, &second, &any, ends.start, stream.bound, Wanted::Cheapest).first().map(|r| r.cost);
+    let least = path::routes(net, &second, &any, ends.start, stream.bound, Wanted::Cheapest).0.first().map(|r| r.cost);
     let Some(least) = least.map(|c| i128::from(c) * factor) else { return pairs };
     let (wide, most) = match look {
         Look::Best(..) => (false, ROUNDS[ROUNDS.len() - 1]),
@@ -238,7 +238,7 @@ fn backups(
     if matches!(look, Look::Wide(..)) {
         return path::alternatives(net, &ask, &tree, ends.start, bound, (BACKUPS, BACKUPS * 64, None));
     }
-    (path::routes(net, &ask, &tree, ends.start, bound, Wanted::Cheapest), true)
+    path::routes(net, &ask, &tree, ends.start, bound, Wanted::Cheapest)
 }
 
 /// The links that share nothing with a path: not itself, not its other half, no risk group.

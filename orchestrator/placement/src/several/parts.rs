@@ -67,14 +67,14 @@ fn divide(
     let (net, stream) = (problem.net, &problem.streams[leg.stream]);
     let tree = problem.tree(stream, ask, &ends.roots);
     let wanted = if untimed { path::Wanted::Cheapest } else { path::Wanted::Front(path::Limits::default()) };
-    let single = path::routes(net, ask, &tree, ends.start, stream.bound, wanted);
+    let (single, front) = path::routes(net, ask, &tree, ends.start, stream.bound, wanted);
     let carries = |r: &Route| problem.relax.bandwidth || r.edges.iter().all(|e| room(*e) >= kbps);
     let part = |edges: &[u32], kbps: u64| -> Part {
         Part { edges: edges.to_vec(), kbps, latency: edges.iter().map(|e| net.edges[*e as usize].latency).sum() }
     };
     let alone: Vec<Vec<Part>> = single.iter().filter(|r| carries(r)).map(|r| vec![part(&r.edges, kbps)]).collect();
     if alone.len() == single.len() {
-        return Divided { ways: alone, cheapest: true, all: true };
+        return Divided { ways: alone, cheapest: true, all: front };
     }
     let mut divided = Divided { ways: alone, ..Divided::default() };
     let of_edge = |e: u32| ask.price.of(&net.edges[e as usize]);
@@ -107,7 +107,7 @@ fn divide(
     if untimed {
         limits = limits.last().copied().into_iter().collect();
     }
-    let mut exact = every;
+    let mut exact = every && front;
     for limit in limits {
         // all paths of a leg begin, or end, at one copy
         let mut by_root: BTreeMap<u32, Vec<&Route>> = BTreeMap::new();

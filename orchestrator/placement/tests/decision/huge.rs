@@ -31,6 +31,43 @@ fn f55_a_decision_among_ten_thousand_sites_keeps_to_its_budget() {
     assert!(planned > 0);
 }
 
+/// Fault F55: of two parallel links each, one is cheaper and the other quicker, so that every hop doubles the paths that none
+/// beats. The search does not list them all: it ends with a plan, and says what it might be short of the best.
+#[test]
+fn f55_paths_that_double_with_every_hop_are_not_all_listed() {
+    const HOPS: usize = 24;
+    let point = |i: usize| match i {
+        0 => "source".to_owned(),
+        HOPS => "sink".to_owned(),
+        i => format!("t{i}"),
+    };
+    let links = (0..HOPS).flat_map(|i| {
+        let dear = format!("0.{:06} CNY", (1_u64 << i) % 1_000_000);
+        let ends = format!("from: {}, to: {}, capacity: 10Gbps", point(i), point(i + 1));
+        let slow = 1 + (1_u64 << i) % 1_000_000;
+        [
+            format!("  - {{id: cheap-{i}, {ends}, latency: {slow}us, per_gb: 0 CNY}}\n"),
+            format!("  - {{id: quick-{i}, {ends}, latency: 1us, per_gb: {dear}}}\n"),
+        ]
+    });
+    let transit: Vec<String> = (1..HOPS).map(|i| format!("{{name: {}}}", point(i))).collect();
+    let file = format!(
+        "currency: CNY\nsites:\n  - {{name: source}}\n  - {{name: sink, prices: {{cpu: 1 CNY}}, nodes: [{{count: 1, cpu: 8, \
+         memory: 64GiB}}]}}\ntransit: [{}]\ndatasets: [{{name: d, size: 1GB, at: [source]}}]\nlinks:\n{}",
+        transit.join(", "),
+        links.collect::<String>()
+    );
+    let view = view(&file);
+    let one = order(
+        "name: one\nclass: processing\ncomponents: [{name: c, need: {cpu: 1, memory: 1GiB}, work: {duration: 1h}}]\n\
+         flows: [{from: dataset/d, to: c}]\nterms: {value_per_hour: 7200 CNY}\n",
+    );
+    let (policy, request) = (Policy::default(), Request::new(&one, submit()));
+    let plan = decide(&view, &request, &policy).outcome.unwrap();
+    assert_eq!(audit(&plan, &request, &view, &policy), vec![]);
+    assert!(!plan.proven_optimal && plan.gap_ppm > 0, "{plan:?}");
+}
+
 /// Fault F56: 500 orders for which one site is the best, all decided on one snapshot. What is promised to one is gone for the
 /// next: the best is filled, then the next best, and nothing is promised twice.
 #[test]

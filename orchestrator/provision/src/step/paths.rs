@@ -115,7 +115,8 @@ impl LegState {
 
     fn is_good(&self, path: &PathState, rules: &RouteRules) -> bool {
         let holds = self.rate_of(path) >= self.rate;
-        holds && path.is_active() && path.late_since.is_none() && path.fault(self, rules).is_none()
+        let failed = path.seen.values().any(|s| *s == RouteEndState::Failed);
+        holds && !failed && path.is_active() && path.late_since.is_none() && path.fault(self, rules).is_none()
     }
 
     /// What is wrong with the path that carries, once it has been so for long enough.
@@ -265,7 +266,8 @@ impl Stepper {
             if goes_on {
                 self.mind_tunnels(index);
                 self.mind_next(index);
-                self.mind_carry(index);
+                // what it takes to may ail as well, or end the trouble: both are seen at once
+                while self.mind_carry(index) {}
                 self.mind_backup(index);
             }
             self.settle_paths(index, false);
@@ -298,7 +300,8 @@ impl Stepper {
         self.note("route", message);
     }
 
-    fn mind_carry(&mut self, index: usize) {
+    /// Gives whether another path carries from now on: one that was on its way out and goes then, or a backup that is good.
+    fn mind_carry(&mut self, index: usize) -> bool {
         let (now, next, rules) = (self.now, self.next, self.saga.rules);
         let leg = &mut self.saga.legs[index];
         let cause = leg.ails(&rules, now);
@@ -306,6 +309,7 @@ impl Stepper {
         let back = leg.with_role(PathRole::Leaving).map(|p| (p.path, PathRole::Closing));
         let good = |p: &&PathState| leg.is_good(p, &rules);
         let backup = leg.with_role(PathRole::Backup).filter(good).map(|p| (p.path, PathRole::Backup));
+        let takes = cause.is_some() && (back.is_some() || backup.is_some());
         let message = match (cause, back.or(backup)) {
             (Some(cause), Some((path, then))) => {
                 let before = leg.carry().path;
@@ -326,9 +330,10 @@ impl Stepper {
                 leg.trouble = None;
                 format!("flow {} keeps its promise again over {}", leg.flow, leg.carry().named())
             }
-            _ => return,
+            _ => return false,
         };
         self.note("route", message);
+        takes
     }
 
     fn mind_backup(&mut self, index: usize) {

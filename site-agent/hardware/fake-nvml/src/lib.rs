@@ -288,6 +288,15 @@ api! {
         *to = (1_000 + 10 * card(device) + index) as usize as Handle;
         Ok(())
     }
+    nvmlDeviceGetGpuInstanceId(device: Handle, to: *mut c_uint) Some(card(device)), {
+        *to = 1 + slice(device).ok_or(INVALID)?;
+        Ok(())
+    }
+    nvmlDeviceGetComputeInstanceId(device: Handle, to: *mut c_uint) Some(card(device)), {
+        slice(device).ok_or(INVALID)?;
+        *to = 0;
+        Ok(())
+    }
     nvmlDeviceGetNvLinkState(device: Handle, link: c_uint, to: *mut c_uint) Some(card(device)), {
         if link >= 18 { return Err(INVALID) }
         *to = 1;

@@ -215,6 +215,18 @@ impl Card<'_, '_> {
         self.asking.ask((call, Some(index)), move || ask(&nvml.device_by_index(index)?, at))
     }
 
+    /// The same of a slice of a card.
+    pub(super) fn ask_slice<T: Send + 'static>(
+        &mut self,
+        call: &'static str,
+        at: u32,
+        ask: fn(&Nvml, &Device<'static>) -> Result<T, NvmlError>,
+    ) -> Value<T> {
+        let (nvml, index) = (self.asking.nvml, self.index);
+        let slice = move || nvml.device_by_index(index)?.mig_device_by_index(at);
+        self.asking.ask((call, Some(index)), move || ask(nvml, &slice()?))
+    }
+
     pub(super) fn is_lost(&self) -> bool {
         self.asking.lost.contains(&self.index)
     }

@@ -165,6 +165,25 @@ async fn figures_come_between_looks() {
     assert_eq!(told, [(0, expected(0, 1, 0)), (1, expected(1, 0, 31))]);
 }
 
+/// A driver that does not come up: what the kernel shows of the host is there at once.
+#[cfg(feature = "nvidia")]
+#[tokio::test]
+async fn a_driver_that_hangs_at_its_start_hides_no_host() {
+    use fake_nvml as _;
+    let folder = tempfile::tempdir().unwrap();
+    let here = std::env::current_exe().unwrap();
+    fs::copy(here.parent().unwrap().join("libfake_nvml.so"), folder.path().join("lib.so")).unwrap();
+    fs::write(folder.path().join("lib.so.spec"), "gpus 2\nhang nvmlInit_v2\n").unwrap();
+    fs::create_dir_all(folder.path().join("proc")).unwrap();
+    fs::write(folder.path().join("proc/meminfo"), "MemTotal:       16777216 kB\n").unwrap();
+    let place = folder.path().display();
+    // it has longer to come up than anybody waits here
+    let text = format!("source: nvml\nlibrary: {place}/lib.so\nhost: {{node: n, root: {place}, timeout: 60s}}");
+    let seen = watch(&document::read(&text).unwrap()).unwrap();
+    let nodes = seen.nodes.borrow().clone().expect("it is there when the agent has started");
+    assert_eq!((nodes[0].name.as_str(), nodes[0].memory.bytes()), ("n", 16 << 30));
+}
+
 /// One card lost and one that lets a call hang: both are reported, and the others as they are.
 #[cfg(feature = "nvidia")]
 #[tokio::test]
@@ -180,7 +199,10 @@ async fn a_driver_in_trouble_gives_what_it_can() {
     let (library, root) = (library.display(), folder.path().display());
     let text = format!("source: nvml\nlibrary: {library}\nhost: {{root: {root}, timeout: 1s, nvl_domain: d1}}");
     let mut seen = watch(&document::read(&text).unwrap()).unwrap();
-    let nodes = nodes(&mut seen).await;
+    // until it has answered, what the kernel shows is all there is
+    let looked = seen.nodes.wait_for(|n| n.as_ref().is_some_and(|n| !n[0].devices.is_empty()));
+    let looked = tokio::time::timeout(std::time::Duration::from_mins(1), looked).await.expect("it is looked at");
+    let nodes = looked.unwrap().clone().unwrap();
     let [node] = &nodes[..] else { panic!("{nodes:?}") };
     let health: Vec<Health> = node.devices.iter().map(|d| d.health).collect();
     assert_eq!(health, [Health::Ok, Health::Failed, Health::Ok, Health::Ok]);
