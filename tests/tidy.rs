@@ -146,6 +146,7 @@ fn dependencies_run_one_way() {
         ("site-agent/runtimes", &["rhumb-model", "rhumb-wire"]),
         ("site-agent/kernel", &["rhumb-model"]),
         ("site-agent/bgp", &["rhumb-model"]),
+        ("site-agent/kubernetes", &["rhumb-model", "rhumb-runtimes"]),
         (
             "site-agent",
             &[
@@ -159,6 +160,8 @@ fn dependencies_run_one_way() {
                 "rhumb-identity",
                 "rhumb-kernel",
                 "rhumb-bgp",
+                // behind a feature
+                "rhumb-kubernetes",
             ],
         ),
     ]);

@@ -42,7 +42,7 @@ pub struct AgentConfig {
     /// Made at the first start, with content that depends on the name alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub datasets: Vec<MadeDataset>,
-    /// What runs work here: `{process: {..}}`, `{slurm: {..}}` or `{ray: {..}}`.
+    /// What runs work here: `{process: {..}}`, `{slurm: {..}}`, `{ray: {..}}` or `{kubernetes: {..}}`.
     #[serde(default)]
     pub runtime: RuntimeSettings,
     /// Interfaces of this host behind links, whose own counters then tell what passes. Of others the overlay's tell what
@@ -311,7 +311,7 @@ impl AgentConfig {
         })?;
         if matches!(self.devices, Some(Devices::Runtime { .. })) && matches!(self.runtime, RuntimeSettings::Process(_))
         {
-            return setting("devices.source", &"runtime", "give a runtime that has nodes: slurm or ray");
+            return setting("devices.source", &"runtime", "give a runtime that has nodes: slurm, ray or kubernetes");
         }
         if let Some(Err((setting, value, remedy))) = self.routes.kernel.as_ref().map(KernelSettings::check) {
             return Err(AgentError::Setting { setting, value, remedy });

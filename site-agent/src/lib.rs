@@ -23,6 +23,7 @@ mod passive;
 mod probe;
 mod record;
 mod run;
+mod scheduler;
 pub mod store;
 mod telling;
 mod trains;

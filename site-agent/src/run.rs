@@ -17,6 +17,7 @@ use crate::{
     identity::{Credential, Held, keep_renewed},
     passive::Passive,
     probe::{self, Roster},
+    scheduler,
     store::DatasetStore,
     telling::Telling,
     trains::{self, Trains},
@@ -90,7 +91,7 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
         supervisor: config.supervisor.as_deref(),
         log_limit_bytes: config.limits.log.bytes(),
     };
-    let runtime = AnyRuntime::open(&config.runtime, base)?;
+    let runtime = scheduler::open(&config.runtime, base).await?;
     let site_nodes = match &config.devices {
         Some(Devices::Runtime { models, kinds }) => Some(SiteNodes { models: models.clone(), kinds: kinds.clone() }),
         _ => None,

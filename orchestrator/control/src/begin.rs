@@ -60,7 +60,8 @@ impl<S: Store> Desk<S> {
         let document = self.sized(&record.document);
         let saga = Saga::begin(&document, plan, &placements, record.generation, now, ends)
             .ok_or_else(|| DeskError::Internal("what is held is not what the order's plan says".into()))?
-            .under(self.inner.config.routes, |flow| self.inner.base.path_bound(&document, flow));
+            .under(self.inner.config.routes, |flow| self.inner.base.path_bound(&document, flow))
+            .from_checkpoints(&record.checkpoints);
         let change = OrderChange {
             state: Some(OrderState::InProgress),
             phase: Some(Some(saga.phase)),

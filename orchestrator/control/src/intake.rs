@@ -250,6 +250,7 @@ impl<S: Store> Desk<S> {
             plan: None,
             cost: None,
             saga: None,
+            checkpoints: Vec::new(),
             quote_id: None,
             generation: 0,
             version: 1,

@@ -92,6 +92,7 @@ mod tests {
             plan: None,
             cost: None,
             saga: None,
+            checkpoints: Vec::new(),
             quote_id: None,
             generation: 0,
             version: 1,

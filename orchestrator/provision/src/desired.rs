@@ -155,7 +155,7 @@ fn assignment(
                 .into_iter()
                 .map(|(family, v)| (family, RunVariant { command: v.command, image: v.image }))
                 .collect(),
-            restart_from: None,
+            restart_from: replica.restart_from.clone(),
         },
     }
 }

@@ -9,6 +9,7 @@
 
 pub mod bill;
 pub mod carriage;
+pub mod checkpoint;
 pub mod desired;
 pub mod leg;
 pub mod path;
@@ -19,6 +20,7 @@ pub mod want;
 
 pub use bill::{BillItem, Prices, bill};
 pub use carriage::Carriage;
+pub use checkpoint::Checkpoint;
 pub use desired::{Ask, LegSecrets, PointShare, RouteProvider, desired};
 pub use leg::{LegPurpose, LegState, LocalPart, Trouble, sized};
 pub use path::{PathRole, PathState};

@@ -82,6 +82,12 @@ pub struct ReplicaState {
     pub end: Option<RunEnd>,
     #[serde(default)]
     pub ran_us: u64,
+    /// What its work named as its last checkpoint.
+    #[serde(default)]
+    pub checkpoint: Option<String>,
+    /// The checkpoint that it goes on from.
+    #[serde(default)]
+    pub restart_from: Option<String>,
     /// A service runs until it is cancelled.
     pub service: bool,
 }
@@ -200,6 +206,8 @@ impl ReplicaState {
             seen: None,
             end: None,
             ran_us: 0,
+            checkpoint: None,
+            restart_from: None,
             service: order.component(&p.component)?.service.is_some(),
         })
     }

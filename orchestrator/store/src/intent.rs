@@ -9,7 +9,7 @@ use rhumb_model::{
     Bandwidth, ComponentName, LinkId, ModelName, NodeName, Order, OrderId, OrderState, Phase, Plan, PointName, QuoteId,
     Reason, SiteName, Slots, order::Need, plan,
 };
-use rhumb_provision::Saga;
+use rhumb_provision::{Checkpoint, Saga};
 
 /// Who holds something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +69,7 @@ pub struct OrderChange {
     pub plan: Option<Option<Plan>>,
     pub cost: Option<Option<plan::Cost>>,
     pub saga: Option<Option<Saga>>,
+    pub checkpoints: Option<Vec<Checkpoint>>,
     pub generation: Option<u64>,
     pub decision: Option<DecisionRecord>,
     pub events: Vec<NewEvent>,
@@ -99,6 +100,7 @@ impl OrderChange {
             plan: None,
             cost: None,
             saga: None,
+            checkpoints: None,
             generation: None,
             decision: None,
             events: Vec::new(),

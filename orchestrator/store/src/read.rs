@@ -34,8 +34,8 @@ fn each<T>(found: &[Row], record: impl Fn(&Row) -> Answer<T>) -> Answer<Vec<T>> 
 macro_rules! order_sql {
     ($tail:literal) => {
         concat!(
-            "SELECT id, tenant, document, state, phase, attention, reasons, plan, cost, saga, quote_id, generation, \
-             version, created_us, updated_us, traceparent FROM orders ",
+            "SELECT id, tenant, document, state, phase, attention, reasons, plan, cost, saga, checkpoints, quote_id, \
+             generation, version, created_us, updated_us, traceparent FROM orders ",
             $tail
         )
     };

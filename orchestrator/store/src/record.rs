@@ -9,7 +9,7 @@ use rhumb_model::{
     Bandwidth, Change, ComponentName, Latency, LinkId, Node, NodeName, Order, OrderId, OrderState, Phase, Plan, Ppm,
     QuoteId, Reason, SiteName, Slots, Span, TenantName, Verdict, name::PointName, plan,
 };
-use rhumb_provision::Saga;
+use rhumb_provision::{Checkpoint, Saga};
 use uuid::Uuid;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,8 @@ pub struct OrderRecord {
     /// Estimated before, billed after settling.
     pub cost: Option<plan::Cost>,
     pub saga: Option<Saga>,
+    /// What earlier generations' work named as its last checkpoints.
+    pub checkpoints: Vec<Checkpoint>,
     pub quote_id: Option<QuoteId>,
     /// Of what runs now; 0 before the first reservation.
     pub generation: u64,

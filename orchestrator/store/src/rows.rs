@@ -26,6 +26,7 @@ pub fn order(row: &Row) -> Result<OrderRecord, Fault> {
         plan: r.json_or_null("plan")?,
         cost: r.json_or_null("cost")?,
         saga: r.json_or_null("saga")?,
+        checkpoints: r.json_or_null("checkpoints")?.unwrap_or_default(),
         quote_id: r.uuid_or_null("quote_id")?.map(QuoteId),
         generation: r.count("generation")?,
         version: r.int("version")?,

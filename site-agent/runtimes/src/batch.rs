@@ -5,7 +5,7 @@
 mod ending;
 mod job;
 
-pub(crate) use job::{Controller, JobEnd, JobNode, JobState, Mark, SiteJob, Snapshot, Submission};
+pub use job::{Controller, JobEnd, JobNode, JobState, Mark, SiteJob, Snapshot, Submission};
 
 use crate::{
     durable,
@@ -29,28 +29,36 @@ use std::{
 const LAST_WORD: Duration = Duration::from_secs(5);
 /// Beyond the grace, for a supervisor to end what it was asked to end; then the scheduler is asked.
 const STOP_MARGIN: Duration = Duration::from_secs(10);
-/// How long a scheduler that does not answer is left alone: everybody waits for its answer.
-const LEFT_ALONE: Duration = Duration::from_secs(15);
 /// How many answers of the scheduler in a row must lack a job before it counts as gone.
 const MISSES: u32 = 3;
 
 /// Where a batch runtime keeps its runs, and how it starts them.
 #[derive(Debug, Clone)]
-pub(crate) struct Ground {
+pub struct Ground {
     /// Whose jobs these are: the name of the agent's point.
-    pub(crate) owner: String,
+    pub owner: String,
     /// Folder of the runs.
-    pub(crate) root: PathBuf,
-    pub(crate) supervisor: PathBuf,
-    pub(crate) log_limit_bytes: u64,
+    pub root: PathBuf,
+    pub supervisor: PathBuf,
+    pub log_limit_bytes: u64,
     /// How old an answer of the scheduler may be that is gone by.
-    pub(crate) poll: Duration,
+    pub poll: Duration,
     /// How long the scheduler waits between its own polite signal and its kill.
-    pub(crate) kill_wait: Duration,
+    pub kill_wait: Duration,
+    pub environment: Environment,
+}
+
+/// What a command finds in its environment beside what its order says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Environment {
+    /// Nothing.
+    Order,
+    /// What its container's image says; the image's search path comes first.
+    Image,
 }
 
 #[derive(Debug)]
-pub(crate) struct Batch<C> {
+pub struct Batch<C> {
     ground: Ground,
     controller: C,
     /// The scheduler's last answer, or why there is none.
@@ -71,14 +79,16 @@ struct Watch {
 }
 
 impl<C: Controller> Batch<C> {
-    pub(crate) fn new(ground: Ground, controller: C) -> Self {
+    /// A runtime whose runs live on this ground, as jobs of this controller.
+    pub fn new(ground: Ground, controller: C) -> Self {
         Self { ground, controller, seen: None, watch: BTreeMap::new() }
     }
 
     /// The scheduler's jobs, not older than `age`.
     async fn snapshot(&mut self, age: Duration) -> Result<&Snapshot, RuntimeError> {
+        let left_alone = self.controller.left_alone();
         let is_old = |(at, answer): &(Instant, Result<Snapshot, String>)| {
-            at.elapsed() > if answer.is_ok() { age } else { LEFT_ALONE }
+            at.elapsed() > if answer.is_ok() { age } else { left_alone }
         };
         if self.seen.as_ref().is_none_or(is_old) {
             let answer = self.controller.snapshot().await.map_err(|error| error.to_string());
@@ -163,7 +173,8 @@ impl<C: Controller> Batch<C> {
             let log_limit_bytes = self.ground.log_limit_bytes;
             let site_grace_ms = Some(self.ground.kill_wait.as_millis() as u64);
             let limits = Limits::default();
-            let setting = Setting { log_limit_bytes, inherit_devices: true, site_grace_ms, limits };
+            let inherit_image = self.ground.environment == Environment::Image;
+            let setting = Setting { log_limit_bytes, inherit_devices: true, inherit_image, site_grace_ms, limits };
             folder.write_spec(&spec::spec(folder, work, setting))?;
             let claim =
                 Claim { node: work.node.clone(), devices: work.devices.len(), cpu: work.cpu, memory: work.memory };
@@ -264,7 +275,8 @@ impl<C: Controller> Batch<C> {
         let due = match job.state {
             JobState::Waiting { .. } => true,
             JobState::Running => !is_there || asked.elapsed() > Duration::from_millis(grace) + STOP_MARGIN,
-            JobState::Ended { .. } => false,
+            // it was kept until its end was recorded and acknowledged
+            JobState::Ended { .. } => self.controller.keeps_ended() && !is_there,
         };
         let again = watch.cancelled.is_none_or(|at| at.elapsed() > STOP_MARGIN);
         if due && again && self.is_unwanted(&job) {
@@ -364,12 +376,12 @@ fn running(folder: &Folder) -> io::Result<Observed> {
 
 /// The keys of a mark, in order.
 impl Mark {
-    pub(crate) fn carries(&self, key: &AssignmentKey) -> bool {
+    pub fn carries(&self, key: &AssignmentKey) -> bool {
         (self.order, self.generation, &self.component) == (key.order, key.generation, &key.component)
             && self.replicas.contains(&key.replica)
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = AssignmentKey> + '_ {
+    pub fn keys(&self) -> impl Iterator<Item = AssignmentKey> + '_ {
         self.replicas.iter().map(|&replica| AssignmentKey {
             order: self.order,
             generation: self.generation,

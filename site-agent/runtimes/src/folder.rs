@@ -53,6 +53,9 @@ pub(crate) struct Spec {
     /// Whether the site's scheduler says which devices the command sees, by the environment it gives.
     #[serde(default)]
     pub(crate) inherit_devices: bool,
+    /// Whether it is in a container whose image says what is in the environment.
+    #[serde(default)]
+    pub(crate) inherit_image: bool,
     /// How long the site leaves it between its polite signal and its kill; `None`: as long as its own grace.
     #[serde(default)]
     pub(crate) site_grace_ms: Option<u64>,

@@ -8,9 +8,10 @@
 //! - A run says `ended` only when nothing of it runs.
 
 mod any;
-mod batch;
+pub mod batch;
 mod cgroup;
 pub mod durable;
+mod erased;
 mod family;
 pub mod folder;
 pub mod host;
@@ -26,11 +27,12 @@ mod slurm;
 mod spec;
 mod supervisor;
 
-pub use any::{AnyRuntime, Base};
+pub use any::{AnyRuntime, Base, supervisor_of};
 pub use process::ProcessRuntime;
 pub use runtime::{DeviceFamily, Ended, How, Listing, NodeStock, Observed, Runtime, RuntimeError, Usage, Work};
 pub use settings::{
-    Confinement, ProcessSettings, RaySettings, RuntimeSettings, SettingsError, SlurmAccess, SlurmSettings,
+    Confinement, KubernetesQueue, KubernetesSettings, KubernetesVolume, KubernetesWorkload, ProcessSettings,
+    RaySettings, RuntimeSettings, SettingsError, SlurmAccess, SlurmSettings, Visible,
 };
 pub use spec::admit;
 pub use supervisor::{SUPERVISE, supervise_main};

@@ -104,7 +104,8 @@ impl ProcessRuntime {
                 processors: pinning::near(&work.numa, work.cpu, Path::new("/")),
             };
             let (log_limit_bytes, site_grace_ms) = (self.log_limit_bytes, None);
-            let setting = Setting { log_limit_bytes, inherit_devices: false, site_grace_ms, limits };
+            let (inherit_devices, inherit_image) = (false, false);
+            let setting = Setting { log_limit_bytes, inherit_devices, inherit_image, site_grace_ms, limits };
             folder.write_spec(&spec::spec(folder, work, setting))?;
         }
         let gang = spec::gang(key, work);

@@ -159,12 +159,15 @@ pub struct Usage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStock {
     pub name: NodeName,
-    /// Kind and number of its devices, as the scheduler calls them; `None`: that cannot be read.
-    pub devices: Option<(String, u32)>,
+    /// Kinds and numbers of its devices, as the scheduler calls them, in the order of their indices; `None`: that cannot be read.
+    pub devices: Option<Vec<(String, u32)>>,
     pub cpu: Cores,
     pub memory: Bytes,
     /// Whether the scheduler would start anything on it.
     pub is_up: bool,
+    pub rack: Option<String>,
+    /// What joins the devices of several nodes as one.
+    pub nvl_domain: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]

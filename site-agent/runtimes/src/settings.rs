@@ -1,4 +1,8 @@
-//! Which runtime an agent drives, and how: `runtime: {process: {..}}`, `{slurm: {..}}` or `{ray: {..}}`.
+//! Which runtime an agent drives, and how: `runtime: {process: {..}}`, `{slurm: {..}}`, `{ray: {..}}` or `{kubernetes: {..}}`.
+
+mod kubernetes;
+
+pub use kubernetes::{KubernetesQueue, KubernetesSettings, KubernetesVolume, KubernetesWorkload, Visible};
 
 use rhumb_model::Span;
 use serde::{Deserialize, Serialize};
@@ -14,6 +18,8 @@ pub enum RuntimeSettings {
     Process(ProcessSettings),
     Slurm(SlurmSettings),
     Ray(RaySettings),
+    /// Only in agents that were built with the feature `kubernetes`.
+    Kubernetes(Box<KubernetesSettings>),
 }
 
 impl Default for RuntimeSettings {
@@ -134,6 +140,7 @@ impl RuntimeSettings {
                 Confinement::Auto | Confinement::Off => Ok(()),
             },
             Self::Slurm(slurm) => slurm.check(),
+            Self::Kubernetes(kubernetes) => kubernetes.check(),
             Self::Ray(ray) => {
                 absolute("runtime.ray.shared", &ray.shared)?;
                 if let Some(path) = &ray.supervisor {
@@ -208,6 +215,10 @@ mod tests {
             read("slurm: {access: {commands: {config: /etc/slurm/slurm.conf}}, shared: /shared/rhumb}").unwrap();
         assert!(matches!(slurm, RuntimeSettings::Slurm(SlurmSettings { access: SlurmAccess::Commands { .. }, .. })));
         assert!(matches!(read("ray: {url: 'http://head:8265', shared: /s}").unwrap(), RuntimeSettings::Ray(_)));
+        let cluster = read(
+            "kubernetes: {namespace: rhumb, shared: /s/runs, mount: /s, volume: {claim: runs}, queue: {kueue: gpus}}",
+        );
+        assert!(matches!(cluster.unwrap(), RuntimeSettings::Kubernetes(_)));
     }
 
     #[test]
@@ -223,6 +234,16 @@ mod tests {
             ("slurm: {access: {commands: {}}, shared: /s, gres: '--wrap=x'}", "runtime.slurm.gres"),
             ("ray: {url: 'head:8265', shared: /s}", "http://head:8265"),
             ("process: {confine: {cgroup: x}}", "runtime.process.confine.cgroup x"),
+            ("kubernetes: {namespace: 'a b', shared: /s, volume: {claim: runs}}", "runtime.kubernetes.namespace a b"),
+            ("kubernetes: {namespace: a, shared: /s, volume: {host_path: s}}", "runtime.kubernetes.volume.host_path s"),
+            (
+                "kubernetes: {namespace: a, shared: /s, mount: /t, volume: {claim: r}}",
+                "name shared or a folder above it",
+            ),
+            (
+                "kubernetes: {namespace: a, shared: /s, volume: {claim: r}, queue: {kueue: '-'}}",
+                "runtime.kubernetes.queue -",
+            ),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

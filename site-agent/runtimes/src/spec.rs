@@ -23,6 +23,7 @@ const WORD_BYTES_MAX: usize = (128 << 10) - 1;
 pub(crate) struct Setting {
     pub(crate) log_limit_bytes: u64,
     pub(crate) inherit_devices: bool,
+    pub(crate) inherit_image: bool,
     /// How long the site leaves a run between its polite signal and its kill; `None`: as long as the run's own grace.
     pub(crate) site_grace_ms: Option<u64>,
     pub(crate) limits: Limits,
@@ -65,7 +66,7 @@ pub fn admit(work: &Work) -> Result<(), RuntimeError> {
 }
 
 pub(crate) fn spec(folder: &Folder, work: &Work, setting: Setting) -> Spec {
-    let Setting { log_limit_bytes, inherit_devices, site_grace_ms, limits } = setting;
+    let Setting { log_limit_bytes, inherit_devices, inherit_image, site_grace_ms, limits } = setting;
     let run = Uuid::now_v7();
     let mut env = work.env.clone();
     let path = |path: PathBuf| path.to_string_lossy().into_owned();
@@ -83,6 +84,7 @@ pub(crate) fn spec(folder: &Folder, work: &Work, setting: Setting) -> Spec {
         checkpoint_signal: work.checkpoint_signal.as_deref().and_then(signal),
         log_limit_bytes,
         inherit_devices,
+        inherit_image,
         site_grace_ms,
         limits,
     }

@@ -16,6 +16,7 @@ use rustix::{
     process::{self, Pid, PidfdFlags, Signal, WaitId, WaitIdOptions},
 };
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io,
     os::unix::process::CommandExt,
@@ -50,6 +51,8 @@ const NOT_RUNNABLE: i32 = 126;
 /// Tasks of a job learn from these which they are, in the whole job and on their node.
 const TASK_VARIABLE: &str = "SLURM_PROCID";
 const LOCAL_TASK_VARIABLE: &str = "SLURM_LOCALID";
+/// The same of a task in a container of its own, which sees the devices of no other.
+const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 /// What a command may know of the scheduler above it, where the site's scheduler gives the devices.
 const INHERITED: [&str; 3] = ["SLURM_JOB_ID", "SLURMD_NODENAME", "RAY_ADDRESS"];
 
@@ -81,12 +84,13 @@ fn place(dir: &Path) -> io::Result<(Folder, Devices)> {
     let folder = Folder::new(dir);
     let Some(gang) = folder.gang()? else { return Ok((folder, Devices::All)) };
     let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
-    let (Some(task), Some(local)) = (number(TASK_VARIABLE), number(LOCAL_TASK_VARIABLE)) else {
-        return Ok((folder, Devices::All));
+    let (task, devices) = match (number(INDEX_VARIABLE), number(TASK_VARIABLE), number(LOCAL_TASK_VARIABLE)) {
+        (Some(index), ..) => (index, Devices::All),
+        (None, Some(task), Some(local)) => (task, Devices::Part { first: local * gang.devices, count: gang.devices }),
+        _ => return Ok((folder, Devices::All)),
     };
     let missing = || io::Error::new(io::ErrorKind::NotFound, format!("the gang has no task {task}"));
-    let folder = Folder::new(gang.folders.get(task).ok_or_else(missing)?);
-    Ok((folder, Devices::Part { first: local * gang.devices, count: gang.devices }))
+    Ok((Folder::new(gang.folders.get(task).ok_or_else(missing)?), devices))
 }
 
 fn supervise(folder: &Folder, devices: Devices, asked: &Asked) -> io::Result<u8> {
@@ -258,7 +262,7 @@ fn begin(folder: &Folder, spec: &Spec, devices: Devices, group: Option<&Group>) 
     command
         .args(arguments)
         .env_clear()
-        .envs(&spec.env)
+        .envs(of_image(spec))
         .envs(given(spec, devices))
         .current_dir(folder.work())
         .process_group(0)
@@ -276,6 +280,22 @@ fn begin(folder: &Folder, spec: &Spec, devices: Devices, group: Option<&Group>) 
     let main = Pid::from_child(&child);
     let watch = process::pidfd_open(main, PidfdFlags::empty())?;
     Ok(Begun { main, watch, began, output })
+}
+
+/// The variables of the spec, above those of the container's image where there is one.
+fn of_image(spec: &Spec) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::new();
+    if spec.inherit_image {
+        let own = |name: &str| ["KUBERNETES_", "RHUMB_"].iter().any(|prefix| name.starts_with(prefix));
+        env.extend(std::env::vars().filter(|(name, _)| !own(name) && name != "HOSTNAME" && name != INDEX_VARIABLE));
+    }
+    let path = env.get("PATH").cloned();
+    env.extend(spec.env.clone());
+    if let Some(path) = path {
+        // what is installed in the image is what its user means
+        env.entry("PATH".into()).and_modify(|own| *own = format!("{path}:{own}")).or_insert(path);
+    }
+    env
 }
 
 /// Variables that the site's scheduler gave, above those of the spec.

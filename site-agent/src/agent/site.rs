@@ -156,14 +156,14 @@ impl<R: Runtime> Agent<R> {
 /// Nodes by the word of the site's scheduler, in the names of orders. Which device is next to which it does not say.
 fn nodes(stock: &[NodeStock], settings: &SiteNodes) -> Vec<NodeReport> {
     let node = |node: &NodeStock| {
-        let (kind, count) = node.devices.clone().unwrap_or_default();
-        let model = settings.models.get(&kind);
-        let memory = model.and_then(|model| settings.kinds.get(model)).map_or(Bytes::ZERO, |kind| kind.memory);
         let health = if node.is_up { Health::Ok } else { Health::Unknown };
-        let device = |index| {
+        let kinds = node.devices.iter().flatten().flat_map(|(kind, count)| (0..*count).map(move |_| kind));
+        let device = |(index, kind): (usize, &String)| {
+            let model = settings.models.get(kind)?;
+            let memory = settings.kinds.get(model).map_or(Bytes::ZERO, |kind| kind.memory);
             Some(Device {
-                index,
-                model: model?.clone(),
+                index: index as u32,
+                model: model.clone(),
                 memory,
                 island: None,
                 numa: None,
@@ -174,11 +174,11 @@ fn nodes(stock: &[NodeStock], settings: &SiteNodes) -> Vec<NodeReport> {
         };
         NodeReport {
             name: node.name.clone(),
-            devices: (0..count).filter_map(device).collect(),
+            devices: kinds.enumerate().filter_map(device).collect(),
             cpu: node.cpu,
             memory: node.memory,
-            rack: None,
-            nvl_domain: None,
+            rack: node.rack.clone(),
+            nvl_domain: node.nvl_domain.clone(),
             unknown: Vec::new(),
             ports: Vec::new(),
         }

@@ -5,6 +5,8 @@ use crate::{
     orchestrator::{Agent, Orchestrator},
     world::{assignment, desired, key, until},
 };
+#[cfg(not(feature = "kubernetes"))]
+use rhumb_agent::runtimes::{AnyRuntime, Base};
 use rhumb_agent::{
     AgentConfig,
     config::Devices,
@@ -103,4 +105,86 @@ fn one_order_is_the_same_on_ray() {
     let runtime = stand.settings(folder.path());
     let config = with_scheduler(&orchestrator, &folder.path().join("data"), runtime, "gpu");
     assert_eq!(run(&orchestrator, config, stand.node().as_str()), expected());
+}
+
+/// Without the feature the settings are known and refused, with what is missing.
+#[cfg(not(feature = "kubernetes"))]
+#[test]
+fn a_cluster_is_refused_by_an_agent_that_was_built_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = serde_json::json!({"kubernetes": {"namespace": "n", "shared": "/s", "volume": {"claim": "c"}}});
+    let settings: RuntimeSettings = serde_json::from_value(settings).unwrap();
+    settings.check().unwrap();
+    let base = Base { owner: "edge-1", runs: folder.path(), supervisor: None, log_limit_bytes: 1 };
+    let refused = AnyRuntime::open(&settings, base).unwrap_err().to_string();
+    assert!(refused.contains("use an agent that was built with the feature kubernetes"), "{refused}");
+}
+
+/// Against an API server that is not a real one: it runs pods as processes of this host.
+#[cfg(feature = "kubernetes")]
+mod cluster {
+    use super::{RuntimeSettings, expected, run, with_scheduler};
+    use crate::{
+        orchestrator::{Agent, Orchestrator},
+        world::{assignment, desired, key, until},
+    };
+    use fake_kubernetes::{FakeCluster, Options};
+    use rhumb_agent::AgentConfig;
+    use rhumb_wire::{
+        AssignmentGoal::{Lease, Run},
+        AssignmentState,
+    };
+    use serde_json::json;
+    use std::path::Path;
+
+    fn cluster(tokio: &tokio::runtime::Runtime) -> FakeCluster {
+        let cluster = tokio.block_on(async { FakeCluster::start(Options::default()) });
+        let gives = json!({"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"});
+        cluster.add_node("n1", &gives, &json!({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}));
+        cluster
+    }
+
+    fn config(orchestrator: &Orchestrator, cluster: &FakeCluster, home: &Path) -> AgentConfig {
+        let runtime = json!({"kubernetes": {
+            "kubeconfig": cluster.kubeconfig(), "namespace": "rhumb", "shared": home.join("runs"),
+            "volume": {"host_path": home}, "mount": home, "image": "registry.example/base:1",
+        }});
+        let runtime: RuntimeSettings = serde_json::from_value(runtime).unwrap();
+        with_scheduler(orchestrator, &home.join("data"), runtime, "NVIDIA-A100-SXM4-40GB")
+    }
+
+    fn tokio() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn one_order_is_the_same_on_kubernetes() {
+        let (tokio, folder, orchestrator) = (tokio(), tempfile::tempdir().unwrap(), Orchestrator::start());
+        let cluster = cluster(&tokio);
+        let config = config(&orchestrator, &cluster, folder.path());
+        assert_eq!(run(&orchestrator, config, "n1"), expected());
+    }
+
+    #[test]
+    fn a_job_stays_until_its_end_is_acknowledged_and_goes_then() {
+        let (tokio, folder, orchestrator) = (tokio(), tempfile::tempdir().unwrap(), Orchestrator::start());
+        let cluster = cluster(&tokio);
+        let agent = Agent::start(&orchestrator, config(&orchestrator, &cluster, folder.path()));
+        let key = key(1, 1);
+        let mut wanted = assignment(&key, Lease, &[0], "exit 3");
+        orchestrator.want(desired(1, 1, vec![wanted.clone()]));
+        orchestrator.until(&key, AssignmentState::Staged);
+        wanted.goal = Run;
+        orchestrator.want(desired(1, 2, vec![wanted]));
+        assert_eq!(orchestrator.until(&key, AssignmentState::Exited).exit_code, Some(3));
+        let left = || {
+            let store = cluster.store();
+            store.all("batch/jobs", "").count() + store.all("pods", "").count()
+        };
+        assert_eq!(left(), 2, "its job and its pod");
+        // nobody lists it any more: its end is known
+        orchestrator.want(desired(1, 3, Vec::new()));
+        until("its removal", || (left() == 0).then_some(()));
+        agent.end(&orchestrator).unwrap();
+    }
 }

@@ -49,6 +49,8 @@ impl<S: Store> Sagas<S> {
         change.attention = Some(after.attention.clone());
         change.saga = Some(None);
         if again {
+            after.checkpoints = saga.checkpoints();
+            change.checkpoints = Some(after.checkpoints.clone());
             // what it had is no longer where it is
             (after.plan, after.cost) = (None, None);
             (change.plan, change.cost) = (Some(None), Some(None));

@@ -20,6 +20,8 @@ pub struct Conduct {
     pub stall: Option<Phase>,
     /// Nodes that are gone, with what ran on them.
     pub lost_nodes: BTreeSet<NodeName>,
+    /// What its work names as its last checkpoint when it is stopped.
+    pub checkpoint: Option<String>,
     /// Links whose round trip takes so many microseconds.
     pub rtt_us: BTreeMap<LinkId, u64>,
     /// Its kernel carries routes, as it says; without, one that is to fails.
@@ -167,6 +169,7 @@ impl FakeAgent {
             .map(|a| {
                 let lost = self.conduct.lost_nodes.contains(&a.node) && a.goal == AssignmentGoal::Run;
                 let state = if lost { AssignmentState::Lost } else { state(a.goal) };
+                let stopped = state == AssignmentState::Stopped && !self.conduct.lost_nodes.contains(&a.node);
                 AssignmentStatus {
                     key: a.key.clone(),
                     state,
@@ -176,7 +179,7 @@ impl FakeAgent {
                     started_us: None,
                     staged_bytes: 0,
                     staged_sha256: Vec::new(),
-                    checkpoint: None,
+                    checkpoint: self.conduct.checkpoint.clone().filter(|_| stopped),
                     message: String::new(),
                 }
             })

@@ -4,6 +4,7 @@
 
 mod away;
 mod cases;
+mod checkpoints;
 mod devices;
 mod faults;
 mod herd;

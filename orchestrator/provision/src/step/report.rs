@@ -4,7 +4,10 @@ use super::{
     Stepper,
     paths::{Heard, Told},
 };
-use crate::saga::{Goal, RunEnd, Stamp};
+use crate::{
+    checkpoint,
+    saga::{Goal, RunEnd, Stamp},
+};
 use rhumb_model::{Phase, PointName};
 use rhumb_wire::{AssignmentState, AssignmentStatus, RouteStatus};
 
@@ -35,6 +38,7 @@ impl Stepper {
     /// What the point says of its replicas; gives why the generation cannot go on, if so.
     fn assignments(&mut self, point: &PointName, statuses: &[&AssignmentStatus]) -> Option<(Goal, String)> {
         let mut lost = None;
+        let mut told = Vec::new();
         for r in self.saga.replicas.iter_mut().filter(|r| &r.site == point) {
             let Some(s) = statuses.iter().find(|s| s.key.component == r.component && s.key.replica == r.replica) else {
                 continue;
@@ -44,6 +48,12 @@ impl Stepper {
                 continue;
             }
             r.ran_us = r.ran_us.max(s.ran_us);
+            if let Some(name) =
+                checkpoint::named(s.checkpoint.as_ref()).filter(|name| r.checkpoint.as_ref() != Some(name))
+            {
+                r.checkpoint = Some(name.clone());
+                told.push(format!("{} replica {} has the checkpoint {name}", r.component, r.replica));
+            }
             if r.seen.is_some_and(is_over) {
                 continue;
             }
@@ -61,6 +71,9 @@ impl Stepper {
             let tail = if s.message.is_empty() { String::new() } else { format!(": {}", s.message) };
             let cause = format!("{point} {why} {} replica {}{tail}", r.component, r.replica);
             lost.get_or_insert((Goal::Replace, cause));
+        }
+        for message in told {
+            self.note("checkpoint", message);
         }
         lost
     }

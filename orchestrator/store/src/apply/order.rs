@@ -56,7 +56,8 @@ pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<C
                phase = CASE WHEN $8 THEN $9 ELSE phase END, attention = CASE WHEN $10 THEN $11 ELSE attention END, \
                plan = CASE WHEN $12 THEN $13 ELSE plan END, cost = CASE WHEN $14 THEN $15 ELSE cost END, \
                saga = CASE WHEN $16 THEN $17 ELSE saga END, \
-               document = coalesce($18, document), name = coalesce($19, name) \
+               document = coalesce($18, document), name = coalesce($19, name), \
+               checkpoints = coalesce($20, checkpoints) \
                WHERE id = $1 AND version = $2 \
                AND state NOT IN ('rejected', 'completed', 'partial', 'failed', 'cancelled') \
                RETURNING version, events, tenant, generation";
@@ -80,6 +81,7 @@ pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<C
         json_or_null("saga", change.saga.as_ref().and_then(Option::as_ref))?,
         json_or_null("order document", change.document.as_ref())?,
         change.document.as_ref().map(|d| d.name.to_string()),
+        json_or_null("checkpoints", change.checkpoints.as_ref())?,
     ];
     let Some(row) = session.first(sql, args).await? else {
         return Err(why_unchanged(session, change).await?.into());

@@ -50,6 +50,7 @@ pub fn order(name: &str) -> OrderRecord {
         plan: None,
         cost: None,
         saga: None,
+        checkpoints: Vec::new(),
         quote_id: None,
         generation: 0,
         version: 1,

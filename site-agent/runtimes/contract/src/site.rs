@@ -32,6 +32,17 @@ pub trait Stand: Send + Sync + 'static {
         true
     }
 
+    /// Whether a process that a run wrote down is there, where the run is.
+    fn lives<'a>(&'a self, _: &'a AssignmentKey, pid: i32) -> BoxFuture<'a, bool> {
+        Box::pin(async move { lives(pid) })
+    }
+
+    /// Ends a process of a run in a way that leaves it no last word.
+    fn kill<'a>(&'a self, _: &'a AssignmentKey, pid: i32) -> BoxFuture<'a, ()> {
+        std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+        Box::pin(async {})
+    }
+
     /// How many runs make many.
     fn many(&self) -> usize;
 

@@ -7,16 +7,27 @@ use std::{
     fmt,
     path::PathBuf,
     str::FromStr,
+    time::Duration,
 };
 use uuid::Uuid;
 
 /// The scheduler of a site. Calls end within seconds, with or without an answer.
-pub(crate) trait Controller: Send + 'static {
+pub trait Controller: Send + Sync + 'static {
     /// For people.
     fn name(&self) -> String;
 
     /// Whether it starts several tasks as one job.
     fn has_gangs(&self) -> bool;
+
+    /// Whether jobs that ended stay until they are cancelled.
+    fn keeps_ended(&self) -> bool {
+        false
+    }
+
+    /// How long one that does not answer is left alone: everybody waits for its answer.
+    fn left_alone(&self) -> Duration {
+        Duration::from_secs(15)
+    }
 
     /// What only this scheduler cannot run.
     fn admit(&self, work: &Work) -> Result<(), RuntimeError>;
@@ -32,26 +43,26 @@ pub(crate) trait Controller: Send + 'static {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Snapshot {
-    pub(crate) jobs: Vec<SiteJob>,
-    pub(crate) nodes: Vec<NodeStock>,
+pub struct Snapshot {
+    pub jobs: Vec<SiteJob>,
+    pub nodes: Vec<NodeStock>,
     /// Use of nodes that no job in the list accounts for.
-    pub(crate) unmanaged: Vec<Usage>,
+    pub unmanaged: Vec<Usage>,
     /// Everything in use by node, ours and others', where the scheduler does not say what each job holds.
-    pub(crate) used: Vec<Usage>,
+    pub used: Vec<Usage>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SiteJob {
-    pub(crate) id: String,
+pub struct SiteJob {
+    pub id: String,
     /// `None`: somebody else's.
-    pub(crate) mark: Option<Mark>,
-    pub(crate) state: JobState,
-    pub(crate) nodes: Vec<JobNode>,
+    pub mark: Option<Mark>,
+    pub state: JobState,
+    pub nodes: Vec<JobNode>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum JobState {
+pub enum JobState {
     Waiting {
         why: String,
     },
@@ -65,7 +76,7 @@ pub(crate) enum JobState {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum JobEnd {
+pub enum JobEnd {
     /// By itself: its exit code.
     Exited(i32),
     Signalled(i32),
@@ -77,18 +88,18 @@ pub(crate) enum JobEnd {
 
 /// What a job holds of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct JobNode {
-    pub(crate) node: NodeName,
-    pub(crate) devices: BTreeSet<u32>,
+pub struct JobNode {
+    pub node: NodeName,
+    pub devices: BTreeSet<u32>,
     /// `None`: it cannot be read.
-    pub(crate) count: Option<u32>,
-    pub(crate) cpu: Cores,
-    pub(crate) memory: Bytes,
+    pub count: Option<u32>,
+    pub cpu: Cores,
+    pub memory: Bytes,
 }
 
 impl SiteJob {
     /// What it holds now.
-    pub(crate) fn usage(&self) -> impl Iterator<Item = Usage> + '_ {
+    pub fn usage(&self) -> impl Iterator<Item = Usage> + '_ {
         self.nodes.iter().map(|held| Usage {
             id: self.id.clone(),
             node: held.node.clone(),
@@ -102,39 +113,39 @@ impl SiteJob {
 
 /// A job to be.
 #[derive(Debug, Clone)]
-pub(crate) struct Submission {
-    pub(crate) mark: Mark,
+pub struct Submission {
+    pub mark: Mark,
     /// The executable that supervises runs, as the nodes see it.
-    pub(crate) supervisor: PathBuf,
+    pub supervisor: PathBuf,
     /// The folder of the run, or of the first of its gang.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// Of one replica.
-    pub(crate) work: Work,
+    pub work: Work,
     /// Replicas by node.
-    pub(crate) nodes: BTreeMap<String, u32>,
+    pub nodes: BTreeMap<String, u32>,
 }
 
 impl Submission {
-    pub(crate) fn replicas(&self) -> u32 {
+    pub fn replicas(&self) -> u32 {
         self.nodes.values().sum()
     }
 
     /// For people, who read it in the scheduler's lists.
-    pub(crate) fn job_name(&self) -> String {
+    pub fn job_name(&self) -> String {
         format!("rhumb-{}-{}-{}", self.mark.order, self.mark.generation, self.mark.component)
     }
 }
 
 /// `rhumb1:owner:run:order:generation:component:0+1+2`: whose a job is and what it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mark {
-    pub(crate) owner: String,
+pub struct Mark {
+    pub owner: String,
     /// The number of the run, or of the first of its gang: new for every run, so that no name makes a job ours.
-    pub(crate) lead: Uuid,
-    pub(crate) order: OrderId,
-    pub(crate) generation: u64,
-    pub(crate) component: ComponentName,
-    pub(crate) replicas: BTreeSet<u32>,
+    pub lead: Uuid,
+    pub order: OrderId,
+    pub generation: u64,
+    pub component: ComponentName,
+    pub replicas: BTreeSet<u32>,
 }
 
 const VERSION: &str = "rhumb1";
@@ -152,7 +163,7 @@ impl fmt::Display for Mark {
 
 /// What does not read as a mark is somebody else's word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoMark;
+pub struct NoMark;
 
 impl FromStr for Mark {
     type Err = NoMark;

@@ -102,10 +102,12 @@ fn stock(node: &Value) -> Option<NodeStock> {
         .unwrap_or("gpu");
     Some(NodeStock {
         name: named(node)?,
-        devices: Some((kind.to_owned(), total("GPU") as u32)),
+        devices: Some(vec![(kind.to_owned(), total("GPU") as u32)]),
         cpu: Cores::from_milli((total("CPU") * 1_000.0) as u64),
         memory: Bytes::from_bytes(total("memory") as u64),
         is_up: true,
+        rack: None,
+        nvl_domain: None,
     })
 }
 
@@ -138,7 +140,7 @@ mod tests {
         let read = snapshot(&nodes, &status, &json!([]));
         let counts: Vec<Option<u32>> = read.used.iter().map(|used| used.count).collect();
         assert_eq!(counts, [Some(3), None]);
-        assert_eq!(read.nodes[0].devices, Some(("gpu".into(), 8)));
+        assert_eq!(read.nodes[0].devices, Some(vec![("gpu".into(), 8)]));
         assert_eq!(resource(&nodes, "192.0.2.1").as_deref(), Some("node:192.0.2.1"));
         assert_eq!(resource(&nodes, "192.0.2.3"), None);
     }

@@ -129,7 +129,7 @@ fn unaccounted(node: &Value, jobs: &[SiteJob]) -> Option<Usage> {
 fn stock(node: &Value) -> Option<NodeStock> {
     let name = NodeName::new(node["name"].as_str()?).ok()?;
     let gpus = gres::gpus(node["gres"].as_str().unwrap_or_default()).ok();
-    let devices = gpus.map(|gpus| (gpus.kind.unwrap_or_else(|| "gpu".into()), gpus.count));
+    let devices = gpus.map(|gpus| vec![(gpus.kind.unwrap_or_else(|| "gpu".into()), gpus.count)]);
     let words: BTreeSet<String> = [&node["state"], &node["state_flags"]]
         .into_iter()
         .flat_map(|value| match value {
@@ -148,6 +148,8 @@ fn stock(node: &Value) -> Option<NodeStock> {
         cpu: Cores::from_milli(number(&node["cpus"]).unwrap_or(0) * 1_000),
         memory: Bytes::from_bytes(number(&node["real_memory"]).unwrap_or(0).saturating_mul(MIB)),
         is_up,
+        rack: None,
+        nvl_domain: None,
     })
 }
 

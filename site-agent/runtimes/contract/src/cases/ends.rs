@@ -1,6 +1,6 @@
 //! How runs end.
 
-use crate::{Program, Site, Stand, lives, site::key};
+use crate::{Program, Site, Stand, site::key};
 use rhumb_runtimes::{Ended, How, Observed};
 
 async fn end_of<S: Stand>(stand: &S, program: Program) -> Ended {
@@ -91,7 +91,7 @@ pub(crate) async fn what_a_command_leaves_behind_ends_with_it<S: Stand>(stand: &
     assert_eq!(how(&ended), (How::Exited, Some(0), None));
     for file in ["away", "child"] {
         let pid = site.written(&key, file).await;
-        assert!(!lives(pid), "{file} is left");
+        assert!(!stand.lives(&key, pid).await, "{file} is left");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Ours and others', and what the site does of itself.
 
 use crate::{
-    Program, Site, Stand, lives,
+    Program, Site, Stand,
     site::{key, pause},
 };
 use rhumb_runtimes::{How, Observed, Runtime};
@@ -102,7 +102,7 @@ pub(crate) async fn a_run_that_lost_its_supervisor_is_no_success<S: Stand>(stand
     let record = fs::read(site.runtime.folder(&key).path().join("supervisor.json")).unwrap();
     let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
     let supervisor = record["process"].as_i64().unwrap();
-    std::process::Command::new("kill").args(["-9", &supervisor.to_string()]).status().unwrap();
+    stand.kill(&key, supervisor as i32).await;
     let ended = site.ended(&key).await;
     assert_ne!(ended.exit_code, Some(0), "{ended:?}");
     site.start(&key, &Program::Exit(0)).await;
@@ -125,11 +125,11 @@ pub(crate) async fn nothing_runs_beside_its_removed_folder<S: Stand>(stand: &S) 
     site.restart();
     let mut seen = false;
     let end = Instant::now() + Duration::from_mins(1);
-    while lives(main) {
+    while stand.lives(&key, main).await {
         let owned = site.owned().await.contains(&key);
         let observed = site.observe(&key).await;
         // what is listed and looked at while it lived
-        if lives(main) {
+        if stand.lives(&key, main).await {
             assert!(owned, "it runs and is not listed");
             assert_ne!(observed, Observed::NotStarted);
             seen = true;

@@ -1,7 +1,7 @@
 //! How runs are ended.
 
 use crate::{
-    Program, Site, Stand, lives,
+    Program, Site, Stand,
     site::{key, pause},
 };
 use rhumb_runtimes::{How, Observed};
@@ -91,7 +91,9 @@ pub(crate) async fn grandchildren_are_stopped_too<S: Stand>(stand: &S) {
     }
     let ended = site.stopped(&key, "enough").await;
     assert_eq!((ended.how, ended.signal), (How::Stopped, Some(9)));
-    assert!(!pids.into_iter().any(lives));
+    for pid in pids {
+        assert!(!stand.lives(&key, pid).await);
+    }
 }
 
 pub(crate) async fn a_stopped_run_does_not_start_again<S: Stand>(stand: &S) {
