@@ -81,6 +81,7 @@ pub fn change(record: &OrderRecord, version: i64) -> OrderChange {
         plan: None,
         cost: None,
         saga: None,
+        checkpoints: None,
         generation: None,
         decision: None,
         events: vec![],
