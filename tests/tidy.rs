@@ -145,6 +145,7 @@ fn dependencies_run_one_way() {
         ("site-agent/hardware", &["rhumb-model", "rhumb-devices"]),
         ("site-agent/runtimes", &["rhumb-model", "rhumb-wire"]),
         ("site-agent/kernel", &["rhumb-model"]),
+        ("site-agent/bgp", &["rhumb-model"]),
         ("site-agent/kubernetes", &["rhumb-model", "rhumb-runtimes"]),
         (
             "site-agent",
@@ -158,6 +159,7 @@ fn dependencies_run_one_way() {
                 "rhumb-runtimes",
                 "rhumb-identity",
                 "rhumb-kernel",
+                "rhumb-bgp",
                 // behind a feature
                 "rhumb-kubernetes",
             ],

@@ -2,6 +2,7 @@
 
 use crate::dataplane::{
     RouteDriver,
+    bgp::Steering,
     kernel::{KernelRoutes, failed, through},
     overlay::{Overlay, StagedInput},
 };
@@ -45,15 +46,16 @@ pub(crate) struct Planes {
     pub(crate) overlay: Arc<Overlay>,
     pub(crate) kernel: Option<KernelRoutes>,
     /// Routes that the kernel carries, as last stated.
-    tunnelled: Mutex<BTreeSet<RouteKey>>,
+    tunnelled: Mutex<BTreeMap<RouteKey, Route>>,
+    steering: Option<Steering>,
 }
 
 impl Planes {
-    pub(crate) fn new(overlay: Arc<Overlay>, kernel: Option<KernelRoutes>) -> Self {
-        Self { overlay, kernel, tunnelled: Mutex::default() }
+    pub(crate) fn new(overlay: Arc<Overlay>, kernel: Option<KernelRoutes>, steering: Option<Steering>) -> Self {
+        Self { overlay, kernel, tunnelled: Mutex::default(), steering }
     }
 
-    fn tunnelled(&self) -> MutexGuard<'_, BTreeSet<RouteKey>> {
+    fn tunnelled(&self) -> MutexGuard<'_, BTreeMap<RouteKey, Route>> {
         self.tunnelled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -63,7 +65,10 @@ impl Carrier for Planes {
         let (kernel, mut routes): (Vec<Route>, Vec<Route>) =
             desired.routes.iter().cloned().partition(|route| route.kernel.is_some());
         let (mut links, mut peers) = (desired.links.clone(), desired.peers.clone());
-        *self.tunnelled() = kernel.iter().map(|route| route.key.clone()).collect();
+        *self.tunnelled() = kernel.iter().map(|route| (route.key.clone(), route.clone())).collect();
+        if let Some(steering) = &self.steering {
+            steering.apply(&kernel);
+        }
         if let Some(driver) = &self.kernel {
             for (route, link) in kernel.iter().filter_map(through) {
                 peers.extend(route.previous.iter().cloned());
@@ -80,12 +85,12 @@ impl Carrier for Planes {
             self.overlay.status().into_iter().map(|status| (status.key.clone(), status)).collect();
         let Some(driver) = &self.kernel else {
             let why = "this agent carries no routes in the kernel; set routes.kernel";
-            all.extend(self.tunnelled().iter().map(|key| (key.clone(), failed(key.clone(), why.to_owned()))));
+            all.extend(self.tunnelled().keys().map(|key| (key.clone(), failed(key.clone(), why.to_owned()))));
             return all.into_values().collect();
         };
         let mut tunnels: BTreeMap<RouteKey, RouteStatus> =
             driver.status().into_iter().map(|status| (status.key.clone(), status)).collect();
-        for key in self.tunnelled().iter() {
+        for key in self.tunnelled().keys() {
             // stated and not taken up yet
             tunnels.entry(key.clone()).or_insert_with(|| RouteStatus {
                 state: RouteEndState::Building,
@@ -96,6 +101,11 @@ impl Carrier for Planes {
             let status = match all.remove(&key) {
                 Some(inside) => joined(tunnel, inside),
                 None => tunnel,
+            };
+            let trouble = self.steering.as_ref().and_then(|s| s.trouble(self.tunnelled().get(&key)?));
+            let status = match trouble {
+                Some(why) if status.message.is_empty() => RouteStatus { message: why, ..status },
+                _ => status,
             };
             all.insert(key, status);
         }

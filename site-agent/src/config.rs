@@ -1,7 +1,7 @@
 //! The agent's configuration: one file, YAML or JSON; unknown keys are refused.
 
 use crate::{
-    dataplane::kernel::KernelSettings,
+    dataplane::{bgp::BgpSettings, kernel::KernelSettings},
     error::AgentError,
     identity::{Credential, Held},
 };
@@ -74,6 +74,9 @@ pub struct Routes {
     /// addresses inside tunnels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelSettings>,
+    /// Networks at the far ends of the kernel's routes are announced by BGP, through a GoBGP daemon. With `kernel` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bgp: Option<BgpSettings>,
 }
 
 /// A secret that does not show itself.
@@ -312,6 +315,13 @@ impl AgentConfig {
         }
         if let Some(Err((setting, value, remedy))) = self.routes.kernel.as_ref().map(KernelSettings::check) {
             return Err(AgentError::Setting { setting, value, remedy });
+        }
+        if let Some(bgp) = self.routes.bgp.as_ref().filter(|_| self.routes.kernel.is_none()) {
+            return setting(
+                "routes.bgp",
+                &bgp.gobgp,
+                "set routes.kernel too: what the kernel does not carry has no networks",
+            );
         }
         if self.token.is_some() && self.token_file.is_some() {
             return setting("token", &"", "give either token or token_file");

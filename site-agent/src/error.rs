@@ -34,6 +34,8 @@ pub enum AgentError {
     Identity { reason: String },
     #[error("cannot carry routes in the kernel; check the agent's rights, or leave out routes.kernel")]
     Kernel(#[from] KernelError),
+    #[error("cannot announce routes by BGP; see routes.bgp")]
+    Bgp(#[from] rhumb_bgp::BgpError),
     #[error("cannot make an HTTP client")]
     Client(#[source] reqwest::Error),
     #[error("cannot read the device catalogue {path}", path = path.display())]

@@ -6,6 +6,7 @@ use crate::{
     client::{Client, SyncError},
     config::{AgentConfig, Devices, Listen, OnShutdown, SyncConfig, duration},
     dataplane::{
+        bgp::Steering,
         kernel::KernelRoutes,
         overlay::{self, Overlay, OverlayConfig},
     },
@@ -96,7 +97,8 @@ pub async fn run(config: AgentConfig, shutdown: impl Future<Output = ()>) -> Res
         _ => None,
     };
     let kernel = config.routes.kernel.clone().map(KernelRoutes::start).transpose()?;
-    let carrier: Arc<dyn Carrier> = Arc::new(Planes::new(Arc::clone(&overlay), kernel));
+    let steering = config.routes.bgp.as_ref().map(Steering::start).transpose()?;
+    let carrier: Arc<dyn Carrier> = Arc::new(Planes::new(Arc::clone(&overlay), kernel, steering));
     let trains = Trains::start(&data_dir, random.random())?;
     let passive = Passive::start(Arc::clone(&carrier), config.interfaces.clone());
     let foundation = Foundation {

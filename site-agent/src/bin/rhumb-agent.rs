@@ -2,8 +2,12 @@
 
 use anyhow::Context;
 use clap::Parser;
-use rhumb_agent::{SUPERVISE, identity::settle, run, shutdown_asked, supervise_main};
-use std::{path::PathBuf, process::ExitCode};
+use rhumb_agent::{AgentConfig, SUPERVISE, identity::settle, run, shutdown_asked, supervise_main};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 use tracing_subscriber::EnvFilter;
 
 /// Site agent of a Rhumb federation.
@@ -52,7 +56,7 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("RHUMB_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     if arguments.remove_routes {
-        return remove_routes();
+        return remove_routes(arguments.config.as_deref());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let joining = arguments.join.as_deref().zip(arguments.token.as_deref());
@@ -69,10 +73,19 @@ fn start(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn remove_routes() -> anyhow::Result<()> {
+/// And withdraws what the configuration's daemon announces of them; one that is away keeps nothing from being removed.
+fn remove_routes(config: Option<&Path>) -> anyhow::Result<()> {
+    let bgp = config.map(AgentConfig::read).transpose()?.and_then(|config| config.routes.bgp);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let withdrawn = bgp.map(|bgp| {
+        let none = rhumb_bgp::Announcements::new();
+        runtime.block_on(async { rhumb_bgp::Bgp::open(&bgp.gobgp, Duration::from_secs(5))?.apply(&none).await })
+    });
     let applied = runtime.block_on(async { rhumb_kernel::Kernel::open(None)?.clear().await })?;
     anyhow::ensure!(applied.stuck.is_empty(), "cannot remove all of it: {}", applied.stuck.join("; "));
     println!("removed {} objects", applied.changes);
+    if let Some(withdrawn) = withdrawn.transpose()? {
+        println!("withdrew {} prefixes", withdrawn.withdrawn.len());
+    }
     Ok(())
 }

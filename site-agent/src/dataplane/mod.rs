@@ -1,5 +1,6 @@
 //! How this point carries routes: through relays in the agents, or through the kernel.
 
+pub mod bgp;
 pub mod kernel;
 pub mod overlay;
 

@@ -8,6 +8,7 @@ use crate::{
 use rhumb_agent::{
     AgentConfig,
     config::{MadeDataset, Routes},
+    dataplane::bgp::BgpSettings,
 };
 use rhumb_lab::{Lab, Namespace, Router, Site, within};
 use rhumb_model::{Bandwidth, Bytes, OrderId};
@@ -32,12 +33,16 @@ struct Place {
 
 impl Place {
     fn start(lab: &Lab, site: Site) -> Self {
+        Self::start_with(lab, site, None)
+    }
+
+    fn start_with(lab: &Lab, site: Site, bgp: Option<BgpSettings>) -> Self {
         let (space, folder) = (lab.site(site), tempfile::tempdir().unwrap());
         let orchestrator = within(&space, Orchestrator::start).unwrap();
         let mut config = orchestrator.config(&folder.path().join("data"));
         config.point = format!("site-{}", site.name()).parse().unwrap();
         config.listen.overlay = "0.0.0.0:0".parse().unwrap();
-        config.routes = Routes { kernel: Some(settings(site)) };
+        config.routes = Routes { kernel: Some(settings(site)), bgp };
         config.datasets = if site == Site::A {
             vec![MadeDataset { name: "big".parse().unwrap(), size: Bytes::from_bytes(BYTES) }]
         } else {
@@ -185,4 +190,75 @@ fn a_killed_agents_tunnels_carry_on_and_go_when_the_next_one_does_not_want_them(
     assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
     assert!(!b.links().contains("rh7"));
     assert_eq!(a.links(), before);
+}
+
+/// Ends with the test.
+struct Daemon(std::process::Child);
+
+impl Daemon {
+    fn start(space: &Namespace, folder: &Path) -> Self {
+        let config = folder.join("gobgpd.toml");
+        fs::write(&config, "[global.config]\n  as = 64512\n  router-id = \"10.11.0.1\"\n  port = -1\n").unwrap();
+        let mut command = space.command("gobgpd");
+        command.args(["--api-hosts", "127.0.0.1:50051", "--pprof-disable", "-f"]).arg(&config);
+        Self(command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // it may have ended by itself
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the orders' networks are reached by is told to the routers around a point while the route carries, daemon away or not.
+#[test]
+fn networks_at_the_far_end_are_announced_while_the_route_carries() {
+    let Some(lab) = Lab::for_test('a', &["ip", "nft", "gobgpd", "gobgp"]) else { return };
+    let hop = Site::A.gateway(0);
+    let bgp = BgpSettings { gobgp: "http://127.0.0.1:50051".to_owned(), next_hop: hop };
+    let (a, b) = (Place::start_with(&lab, Site::A, Some(bgp)), Place::start(&lab, Site::B));
+    let port = b.port();
+    let network = |site: Site| vec![format!("{}/24", site.host(0)).parse().unwrap()];
+    let want = |generation, duty| {
+        for (place, mut route) in [&a, &b].into_iter().zip(transfer(port, false)) {
+            route.duty = duty;
+            let kernel = route.kernel.as_mut().unwrap();
+            (kernel.source_networks, kernel.sink_networks) = (network(Site::A), network(Site::B));
+            let mut wanted = desired(1, generation, Vec::new());
+            wanted.routes = vec![route];
+            place.orchestrator.want(wanted);
+        }
+    };
+    let announced = || {
+        let output = a.space.command("gobgp").args(["global", "rib"]).output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        shown.contains(&network(Site::B)[0].trunc().to_string()) && shown.contains(&hop.to_string())
+    };
+    want(1, Duty::Carry);
+    let key = transfer(port, false)[0].key.clone();
+    // the daemon is not there: the route carries, and says so
+    until("the reason", || {
+        let routes = a.orchestrator.last()?.routes;
+        let route = routes.into_iter().find(|route| route.key == key)?;
+        (route.state == RouteEndState::Active && route.message.contains("see that it runs")).then_some(())
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let _daemon = Daemon::start(&a.space, folder.path());
+    until("the announcement", || announced().then_some(()));
+    until("no more trouble", || {
+        let routes = a.orchestrator.last()?.routes;
+        routes.iter().any(|route| route.key == key && route.message.is_empty()).then_some(())
+    });
+    want(2, Duty::Standby);
+    until("no announcement by what stands by", || (!announced()).then_some(()));
+    want(3, Duty::Carry);
+    until("the announcement", || announced().then_some(()));
+    for place in [&a, &b] {
+        place.orchestrator.want(desired(1, 4, Vec::new()));
+        until("nothing to be left", || place.orchestrator.last()?.routes.is_empty().then_some(()));
+    }
+    until("no announcement", || (!announced()).then_some(()));
 }

@@ -247,3 +247,26 @@ async fn a_number_stays_held_until_a_silent_point_has_spoken() {
     }
     world.nothing_is_left().await;
 }
+
+/// A move and a cancel in the same moment, the orchestrator killed in between every second time: no number is left held.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_and_a_cancel_at_once_leave_no_number() {
+    for round in 0..6 {
+        let mut world = world(5_016).await;
+        let order = running(&mut world, "k").await;
+        assert!(carriage(&order).is_tunnels());
+        for agent in &mut world.agents {
+            let slow = ["a-r", "a-r~"].map(|l| (LinkId::new(l).unwrap(), 400_000));
+            agent.conduct.rtt_us = slow.into();
+        }
+        world.until(order.id, |o| o.saga.as_ref().is_some_and(|s| s.legs[0].paths.len() > 1)).await;
+        for _ in 0..round / 2 {
+            world.round().await;
+        }
+        if round % 2 == 0 {
+            world.restart().await;
+        }
+        end(&mut world, order.id).await;
+        world.nothing_is_left().await;
+    }
+}

@@ -6,6 +6,7 @@ use crate::{
     echo::{Answer, Echo},
     health::{Health, Watch, stances},
     intent::{Intent, Place, Refusal, Stance},
+    object::Object,
     owner::Owner,
 };
 use std::{
@@ -85,6 +86,7 @@ pub(super) fn start(
 
 impl Task {
     async fn run(mut self, mut wanted: watch::Receiver<Option<Arc<Vec<Intent>>>>) {
+        self.recall().await;
         let mut tick = interval(self.config.probe / 2);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut look = interval(self.config.look);
@@ -114,6 +116,34 @@ impl Task {
 
     fn now(&self) -> Duration {
         self.start.elapsed().saturating_sub(self.deaf)
+    }
+
+    /// What an earlier driver left is here, and is said to be, until it is taken up or gone.
+    async fn recall(&mut self) {
+        let found = match self.kernel.observe().await {
+            Ok(objects) => objects,
+            Err(error) => {
+                tracing::warn!(error = error.shown(), "the kernel's routes cannot be read");
+                return;
+            }
+        };
+        let owner = |object: &Object| match object {
+            Object::Link(link) => link.owner,
+            _ => None,
+        };
+        self.closing = found.iter().filter_map(owner).collect();
+        let left = LegStatus {
+            state: LegState::Closing,
+            carries: false,
+            round_trip: None,
+            sent_bytes: 0,
+            received_bytes: 0,
+            dropped_packets: 0,
+            repaired: 0,
+            message: String::new(),
+        };
+        let mut legs = self.shared.legs.lock().unwrap_or_else(PoisonError::into_inner);
+        legs.extend(self.closing.iter().map(|owner| (*owner, left.clone())));
     }
 
     /// Other legs than before.

@@ -111,7 +111,9 @@ fn a_driver_repairs_says_what_is_wrong_and_leaves_its_work_to_the_next() {
     drop(b);
     // the far driver's end does not touch what carries
     assert_eq!(ping(&lab.host(Site::A), Site::B.host(0), 3, "0.05").end().received, 3);
+    // the next one says what the former one left before it is told anything, and until that is gone
     let b = drive(&lab.site(Site::B));
+    wait_for(&b, &good, LegState::Closing, false);
     b.driver.apply(Vec::new());
     until("the far end to be gone", || b.driver.status().is_empty().then_some(()));
     until("that to be noticed", || (a.driver.status()[&good.owner].state == LegState::Degraded).then_some(()));
