@@ -4,6 +4,9 @@ use crate::problem::{Place, Problem, Span, Stream};
 use rhumb_model::ratio::Ratio;
 use std::{collections::BTreeSet, rc::Rc};
 
+/// Legs without a demand of which all sums of rates are told.
+const FIXED: usize = 4;
+
 /// Replicas by site, in order of site; one list per component.
 pub(crate) type Sites = Vec<Vec<(usize, u32)>>;
 
@@ -100,12 +103,14 @@ pub(crate) fn divided(kbps: u64, share: &Ratio) -> u64 {
 /// Ways in which the sites of a service can share the demand of the regions: the corners of what their replicas allow.
 /// With one site, or demand that takes all replicas of one region's flow, there is only one.
 /// `steps`: also those at which some link is just full, which pay only where a link's room makes demand dearer. The
-/// second of what comes back: there may be more. Where several flows that hold a rate may fill links together, or more than
-/// three sites share one, that is so with all steps tried.
+/// second of what comes back: there may be more. Where demand of several flows may fill links together, or more than three
+/// sites share one, that is so with all steps tried.
 pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: bool) -> (Vec<Served>, bool) {
     let mut more = false;
-    let rated = problem.streams.iter().filter(|s| s.span == Span::Run && s.kbps.is_some_and(|r| r > 0)).count();
-    let mut ways: BTreeSet<Served> = [vec![Vec::new(); problem.streams.len()]].into();
+    let nothing: Served = vec![Vec::new(); problem.streams.len()];
+    let rated = problem.streams.iter().filter(|s| s.demand.is_some() && s.kbps.is_some_and(|r| r > 0)).count();
+    let fixed = if steps { fixed_rates(problem, sites, &nothing) } else { Some(BTreeSet::new()) };
+    let mut ways: BTreeSet<Served> = [nothing].into();
     for (part, list) in sites.iter().enumerate() {
         let streams: Vec<(usize, u64)> = problem
             .streams
@@ -121,9 +126,13 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
         let room: Vec<u64> = list.iter().map(|(_, n)| serves.saturating_mul(u64::from(*n))).collect();
         // one site serves everything
         let fine = steps && list.len() > 1;
-        let steps = problem.streams.iter().map(|s| fine.then(|| Steps::new(problem, s)).flatten()).collect();
+        let fixed_of = || fixed.clone().unwrap_or_else(|| [0].into());
+        let steps =
+            problem.streams.iter().map(|s| fine.then(|| Steps::new(problem, s, fixed_of())).flatten()).collect();
         let mut fill = Fill { sites: list, steps, held: Vec::new(), found: BTreeSet::new(), most };
-        more |= fine && streams.iter().any(|(s, _)| fill.steps[*s].is_some()) && (rated > 1 || list.len() > 3);
+        more |= fine
+            && streams.iter().any(|(s, _)| fill.steps[*s].is_some())
+            && (rated > 1 || list.len() > 3 || fixed.is_none());
         for order in orders(streams.len()) {
             let streams: Vec<(usize, u64)> = order.iter().map(|i| streams[*i]).collect();
             fill.next(&streams, 0, room.clone(), vec![Vec::new(); problem.streams.len()]);
@@ -144,22 +153,33 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
     (ways.into_iter().collect(), more)
 }
 
+/// What legs without a demand hold on a link, whichever of them are there, in kbit/s. `None`: there are too many to tell.
+fn fixed_rates(problem: &Problem, sites: &Sites, nothing: &Served) -> Option<BTreeSet<u64>> {
+    let holds = |leg: &Leg| problem.streams[leg.stream].span == Span::Run;
+    let rates: Vec<u64> =
+        legs(problem, sites, nothing).iter().filter(|l| holds(l)).filter_map(|l| l.kbps).filter(|r| *r > 0).collect();
+    let sums = |sums: BTreeSet<u64>, rate: &u64| sums.iter().flat_map(|sum| [*sum, sum + rate]).collect();
+    (rates.len() <= FIXED).then(|| rates.iter().fold([0].into(), sums))
+}
+
 /// Amounts of a flow with a demand at which a link is just full.
 struct Steps {
     rate: u64,
     demand: u64,
+    /// What others may hold on the link.
+    fixed: BTreeSet<u64>,
     /// Distinct free capacities, in kbit/s, the widest first: a finer split is tried only while there is room for more ways.
     free: Vec<u64>,
 }
 
 impl Steps {
     /// `None`: nothing of it can fill a link.
-    fn new(problem: &Problem, stream: &Stream) -> Option<Self> {
+    fn new(problem: &Problem, stream: &Stream, fixed: BTreeSet<u64>) -> Option<Self> {
         let (rate, demand) = stream.kbps.filter(|r| *r > 0 && !problem.relax.bandwidth).zip(stream.demand)?;
         let all: u64 = problem.streams.iter().filter(|s| s.span == Span::Run).filter_map(|s| s.kbps).sum();
         let mut free: Vec<u64> = problem.net.steps_below(all).collect();
         free.reverse();
-        Some(Self { rate, demand, free })
+        (!free.is_empty()).then_some(Self { rate, demand, fixed, free })
     }
 
     /// What a site may be given below `all`, so that a link is just full by it, by it and what is `held` already, or by all
@@ -174,7 +194,8 @@ impl Steps {
         let mut seen = BTreeSet::new();
         let mut steps = Vec::new();
         for free in &self.free {
-            for left in before.iter().filter_map(|held| free.checked_sub(*held)) {
+            let held = before.iter().flat_map(|held| self.fixed.iter().map(move |fixed| held + fixed));
+            for left in held.filter_map(|held| free.checked_sub(held)) {
                 let given = carried(left.min(self.rate));
                 for step in [given, self.demand - given] {
                     if step > 0 && step < all && seen.insert(step) {
