@@ -1,28 +1,11 @@
 //! Flows of live orders: moved, amended, cancelled meanwhile; what is held follows.
 
-use crate::world::{World, tenant};
+use crate::world::{DIAMOND, World, tenant};
 use rhumb_control::DeskError;
 use rhumb_model::{Latency, LinkId, Order, OrderId, OrderState, Phase};
 use rhumb_provision::{PathRole, PathState};
 use rhumb_store::{OrderRecord, Store};
 use std::collections::BTreeMap;
-
-/// `a` to `b` by way of `r`, which is cheap, or of `s`.
-const DIAMOND: &str = "
-currency: CNY
-devices: {}
-sites:
-  - {name: a, jurisdiction: CN, prices: {cpu: 0.2 CNY}, nodes: [{count: 1, cpu: 16, memory: 64GiB}]}
-  - {name: b, jurisdiction: CN, prices: {cpu: 0.2 CNY}, nodes: [{count: 1, cpu: 16, memory: 64GiB}]}
-transit:
-  - {name: r, jurisdiction: CN, relay: true}
-  - {name: s, jurisdiction: CN, relay: true}
-links:
-  - {id: a-r, from: a, to: r, both_ways: true, capacity: 100Mbps, latency: 5ms, per_mbps_hour: 0.01 CNY}
-  - {id: r-b, from: r, to: b, both_ways: true, capacity: 100Mbps, latency: 5ms, per_mbps_hour: 0.01 CNY}
-  - {id: a-s, from: a, to: s, both_ways: true, capacity: 200Mbps, latency: 5ms, per_mbps_hour: 0.03 CNY}
-  - {id: s-b, from: s, to: b, both_ways: true, capacity: 200Mbps, latency: 5ms, per_mbps_hour: 0.03 CNY}
-";
 
 fn document(rate: &str, bound: &str, more: &str) -> String {
     format!(

@@ -10,6 +10,24 @@ use rhumb_model::{FederationFile, Order, OrderId, OrderState};
 use rhumb_store::{OrderFilter, OrderRecord, SqliteStore, Store, TokenKind};
 use std::time::{Duration, Instant};
 
+/// `a` to `b` by way of `r`, which is cheap, or of `s`.
+pub const DIAMOND: &str = "
+currency: CNY
+devices: {}
+sites:
+  - {name: a, jurisdiction: CN, prices: {cpu: 0.2 CNY}, nodes: [{count: 1, cpu: 16, memory: 64GiB}]}
+  - {name: b, jurisdiction: CN, prices: {cpu: 0.2 CNY}, nodes: [{count: 1, cpu: 16, memory: 64GiB}]}
+transit:
+  - {name: r, jurisdiction: CN, relay: true}
+  - {name: s, jurisdiction: CN, relay: true}
+links:
+  - {id: a-r, from: a, to: r, both_ways: true, capacity: 100Mbps, latency: 5ms, per_mbps_hour: 0.01 CNY}
+  - {id: r-b, from: r, to: b, both_ways: true, capacity: 100Mbps, latency: 5ms, per_mbps_hour: 0.01 CNY}
+  - {id: a-s, from: a, to: s, both_ways: true, capacity: 200Mbps, latency: 5ms, per_mbps_hour: 0.03 CNY}
+  - {id: s-b, from: s, to: b, both_ways: true, capacity: 200Mbps, latency: 5ms, per_mbps_hour: 0.03 CNY}
+datasets: [{name: corpus, size: 4MB, at: [a]}]
+";
+
 pub struct World {
     pub store: FlakyStore,
     pub desk: Desk<FlakyStore>,
