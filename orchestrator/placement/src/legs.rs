@@ -109,7 +109,7 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
     let mut more = false;
     let nothing: Served = vec![Vec::new(); problem.streams.len()];
     let rated = problem.streams.iter().filter(|s| s.demand.is_some() && s.kbps.is_some_and(|r| r > 0)).count();
-    let fixed = if steps { fixed_rates(problem, sites, &nothing) } else { Some(BTreeSet::new()) };
+    let full = steps.then(|| Full::new(problem, sites, &nothing));
     let mut ways: BTreeSet<Served> = [nothing].into();
     for (part, list) in sites.iter().enumerate() {
         let streams: Vec<(usize, u64)> = problem
@@ -126,13 +126,11 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
         let room: Vec<u64> = list.iter().map(|(_, n)| serves.saturating_mul(u64::from(*n))).collect();
         // one site serves everything
         let fine = steps && list.len() > 1;
-        let fixed_of = || fixed.clone().unwrap_or_else(|| [0].into());
-        let steps =
-            problem.streams.iter().map(|s| fine.then(|| Steps::new(problem, s, fixed_of())).flatten()).collect();
+        let steps = problem.streams.iter().map(|s| full.as_ref().filter(|_| fine)?.of(s)).collect();
         let mut fill = Fill { sites: list, steps, held: Vec::new(), found: BTreeSet::new(), most };
         more |= fine
             && streams.iter().any(|(s, _)| fill.steps[*s].is_some())
-            && (rated > 1 || list.len() > 3 || fixed.is_none());
+            && (rated > 1 || list.len() > 3 || full.as_ref().is_some_and(|f| f.untold));
         for order in orders(streams.len()) {
             let streams: Vec<(usize, u64)> = order.iter().map(|i| streams[*i]).collect();
             fill.next(&streams, 0, room.clone(), vec![Vec::new(); problem.streams.len()]);
@@ -153,35 +151,47 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
     (ways.into_iter().collect(), more)
 }
 
-/// What legs without a demand hold on a link, whichever of them are there, in kbit/s. `None`: there are too many to tell.
-fn fixed_rates(problem: &Problem, sites: &Sites, nothing: &Served) -> Option<BTreeSet<u64>> {
-    let holds = |leg: &Leg| problem.streams[leg.stream].span == Span::Run;
-    let rates: Vec<u64> =
-        legs(problem, sites, nothing).iter().filter(|l| holds(l)).filter_map(|l| l.kbps).filter(|r| *r > 0).collect();
-    let sums = |sums: BTreeSet<u64>, rate: &u64| sums.iter().flat_map(|sum| [*sum, sum + rate]).collect();
-    (rates.len() <= FIXED).then(|| rates.iter().fold([0].into(), sums))
-}
-
-/// Amounts of a flow with a demand at which a link is just full.
-struct Steps {
-    rate: u64,
-    demand: u64,
-    /// What others may hold on the link.
+/// When links are full, whichever flow fills them.
+struct Full {
+    /// What legs without a demand hold on a link, whichever of them are there, in kbit/s.
     fixed: BTreeSet<u64>,
+    /// There are too many such legs to tell all that they hold.
+    untold: bool,
     /// Distinct free capacities, in kbit/s, the widest first: a finer split is tried only while there is room for more ways.
     free: Vec<u64>,
 }
 
-impl Steps {
-    /// `None`: nothing of it can fill a link.
-    fn new(problem: &Problem, stream: &Stream, fixed: BTreeSet<u64>) -> Option<Self> {
-        let (rate, demand) = stream.kbps.filter(|r| *r > 0 && !problem.relax.bandwidth).zip(stream.demand)?;
-        let all: u64 = problem.streams.iter().filter(|s| s.span == Span::Run).filter_map(|s| s.kbps).sum();
-        let mut free: Vec<u64> = problem.net.steps_below(all).collect();
+impl Full {
+    fn new(problem: &Problem, sites: &Sites, nothing: &Served) -> Self {
+        let runs = |stream: &Stream| stream.span == Span::Run;
+        let legs = legs(problem, sites, nothing);
+        let held = legs.iter().filter(|l| runs(&problem.streams[l.stream])).filter_map(|l| l.kbps);
+        let rates: Vec<u64> = held.filter(|r| *r > 0).collect();
+        let untold = rates.len() > FIXED;
+        let sums = |sums: BTreeSet<u64>, rate: &u64| sums.iter().flat_map(|sum| [*sum, sum + rate]).collect();
+        let fixed = if untold { [0].into() } else { rates.iter().fold([0].into(), sums) };
+        let all: u64 = problem.streams.iter().filter(|s| runs(s)).filter_map(|s| s.kbps).sum();
+        let mut free: Vec<u64> =
+            if problem.relax.bandwidth { Vec::new() } else { problem.net.steps_below(all).collect() };
         free.reverse();
-        (!free.is_empty()).then_some(Self { rate, demand, fixed, free })
+        Self { fixed, untold, free }
     }
 
+    /// `None`: nothing of it can fill a link.
+    fn of(&self, stream: &Stream) -> Option<Steps<'_>> {
+        let (rate, demand) = stream.kbps.filter(|r| *r > 0).zip(stream.demand)?;
+        (!self.free.is_empty()).then_some(Steps { rate, demand, full: self })
+    }
+}
+
+/// Amounts of a flow with a demand at which a link is just full.
+struct Steps<'f> {
+    rate: u64,
+    demand: u64,
+    full: &'f Full,
+}
+
+impl Steps<'_> {
     /// What a site may be given below `all`, so that a link is just full by it, by it and what is `held` already, or by all
     /// else of the flow.
     fn below(&self, all: u64, held: &[(usize, u64)], stream: usize) -> Vec<u64> {
@@ -193,8 +203,8 @@ impl Steps {
         let carried = |kbps: u64| (u128::from(kbps) * u128::from(self.demand) / u128::from(self.rate)) as u64;
         let mut seen = BTreeSet::new();
         let mut steps = Vec::new();
-        for free in &self.free {
-            let held = before.iter().flat_map(|held| self.fixed.iter().map(move |fixed| held + fixed));
+        for free in &self.full.free {
+            let held = before.iter().flat_map(|held| self.full.fixed.iter().map(move |fixed| held + fixed));
             for left in held.filter_map(|held| free.checked_sub(held)) {
                 let given = carried(left.min(self.rate));
                 for step in [given, self.demand - given] {
@@ -225,7 +235,7 @@ fn orders(n: usize) -> Vec<Vec<usize>> {
 struct Fill<'a> {
     sites: &'a [(usize, u32)],
     /// By stream.
-    steps: Vec<Option<Steps>>,
+    steps: Vec<Option<Steps<'a>>>,
     /// Given so far: stream and kbit/s.
     held: Vec<(usize, u64)>,
     found: BTreeSet<Served>,

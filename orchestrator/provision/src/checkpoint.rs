@@ -4,9 +4,6 @@ use crate::saga::Saga;
 use rhumb_model::ComponentName;
 use serde::{Deserialize, Serialize};
 
-/// Longest name that is kept, in bytes: as agents keep it.
-const MOST: usize = 1_024;
-
 /// What a replica's work named last. The name is its own; nobody else reads it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Checkpoint {
@@ -36,9 +33,4 @@ impl Saga {
         }
         self
     }
-}
-
-/// As a site reports it: one line of a length that is worth keeping.
-pub(crate) fn named(reported: Option<&String>) -> Option<&String> {
-    reported.filter(|name| !name.is_empty() && name.len() <= MOST && !name.contains(char::is_control))
 }

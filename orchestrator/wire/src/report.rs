@@ -343,3 +343,11 @@ pub struct LogAck {
     pub key: AssignmentKey,
     pub up_to: u64,
 }
+
+/// Whether it can be what names a checkpoint: one line that is not empty, of at most 1,024 bytes.
+pub fn is_checkpoint_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= CHECKPOINT_BYTES_MAX && !name.contains(char::is_control)
+}
+
+/// Longest name of a checkpoint.
+pub const CHECKPOINT_BYTES_MAX: usize = 1_024;

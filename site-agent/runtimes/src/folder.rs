@@ -20,7 +20,7 @@ use crate::{
     host::{self, BootTime},
     runtime::{Ended, How},
 };
-use rhumb_wire::report::AssignmentKey;
+use rhumb_wire::report::{AssignmentKey, CHECKPOINT_BYTES_MAX, is_checkpoint_name};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -38,8 +38,6 @@ pub(crate) const ROOT_VARIABLE: &str = "RHUMB_RUNS";
 pub(crate) const KEY_VARIABLE: &str = "RHUMB_KEY";
 /// Where a command writes what names its last checkpoint.
 pub const CHECKPOINT_VARIABLE: &str = "RHUMB_CHECKPOINT_FILE";
-/// Longest such name kept, in bytes.
-const CHECKPOINT_BYTES_MAX: usize = 1_024;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Spec {
@@ -317,8 +315,7 @@ impl Folder {
         let file = File::open(self.checkpoint_file()).ok()?;
         file.take(CHECKPOINT_BYTES_MAX as u64 + 1).read_to_string(&mut text).ok()?;
         let name = text.lines().next()?.trim();
-        let is_name = !name.is_empty() && name.len() <= CHECKPOINT_BYTES_MAX && !name.contains(char::is_control);
-        is_name.then(|| name.to_owned())
+        is_checkpoint_name(name).then(|| name.to_owned())
     }
 
     pub fn hold(&self) -> io::Result<Option<Hold>> {

@@ -4,12 +4,9 @@ use super::{
     Stepper,
     paths::{Heard, Told},
 };
-use crate::{
-    checkpoint,
-    saga::{Goal, RunEnd, Stamp},
-};
+use crate::saga::{Goal, RunEnd, Stamp};
 use rhumb_model::{Phase, PointName};
-use rhumb_wire::{AssignmentState, AssignmentStatus, RouteStatus};
+use rhumb_wire::{AssignmentState, AssignmentStatus, RouteStatus, report::is_checkpoint_name};
 
 impl Stepper {
     pub(super) fn report(
@@ -48,8 +45,11 @@ impl Stepper {
                 continue;
             }
             r.ran_us = r.ran_us.max(s.ran_us);
-            if let Some(name) =
-                checkpoint::named(s.checkpoint.as_ref()).filter(|name| r.checkpoint.as_ref() != Some(name))
+            if let Some(name) = s
+                .checkpoint
+                .as_ref()
+                .filter(|name| is_checkpoint_name(name))
+                .filter(|name| r.checkpoint.as_ref() != Some(name))
             {
                 r.checkpoint = Some(name.clone());
                 told.push(format!("{} replica {} has the checkpoint {name}", r.component, r.replica));
