@@ -60,6 +60,12 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
     }
 
+    /// Another orchestrator leads, or none does at this moment.
+    pub fn not_leading(detail: impl Into<String>) -> Self {
+        let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "standby", "This orchestrator does not lead", detail);
+        problem.retry_after(1)
+    }
+
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "request", "The request is malformed", detail)
     }
@@ -141,6 +147,9 @@ impl From<DeskError> for Problem {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many", "A limit is reached", detail).retry_after(5)
             }
             DeskError::Store(e) => {
+                if let StoreError::Fenced { .. } = e {
+                    return Self::not_leading(e.to_string());
+                }
                 tracing::error!(error = &e as &dyn std::error::Error, "storage failed");
                 match e {
                     StoreError::Unavailable { .. } | StoreError::Closed => {
@@ -152,6 +161,7 @@ impl From<DeskError> for Problem {
                         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "document", "The document is not valid", detail)
                     }
                     StoreError::Newer { .. }
+                    | StoreError::Fenced { .. }
                     | StoreError::Address(_)
                     | StoreError::Database { .. }
                     | StoreError::Corrupt { .. } => Self::bare(StatusCode::INTERNAL_SERVER_ERROR),

@@ -92,9 +92,20 @@ pub(crate) struct Inner<S> {
 }
 
 impl<S: Store> Desk<S> {
-    /// Takes up what the store holds and starts the loops.
+    /// Takes up what the store holds and starts the loops. Nobody else leads from then on.
     pub async fn start(store: S, base: Base, config: ServerConfig, secret: Secret) -> Result<Self, DeskError> {
         Self::start_with(store, base, config, secret, rhumb_placement::decide).await
+    }
+
+    /// As `start`, for who leads the epoch already.
+    pub async fn lead(
+        store: &S,
+        epoch: u64,
+        base: Base,
+        config: ServerConfig,
+        secret: Secret,
+    ) -> Result<Self, DeskError> {
+        Self::lead_with(store, epoch, base, config, secret, rhumb_placement::decide).await
     }
 
     /// As `start`, with another way to decide.
@@ -106,7 +117,22 @@ impl<S: Store> Desk<S> {
         decide: Decide,
     ) -> Result<Self, DeskError> {
         let epoch = store.next_epoch().await?;
+        Self::lead_with(&store, epoch, base, config, secret, decide).await
+    }
+
+    async fn lead_with(
+        store: &S,
+        epoch: u64,
+        base: Base,
+        config: ServerConfig,
+        secret: Secret,
+        decide: Decide,
+    ) -> Result<Self, DeskError> {
+        // from here on nothing is committed but in this epoch
+        let store = store.as_leader(epoch);
         configure(&store, &base).await?;
+        let live = store.live_orders().await?;
+        let quotes = store.live_quotes().await?;
         let figures = FigureBook::new(config.times.stale_after);
         let points = points(&base, &config, Stamp { epoch, generation: 1 });
         let hub = Hub::new(epoch, figures, secret.probe_base64(), points);
@@ -129,9 +155,7 @@ impl<S: Store> Desk<S> {
         });
         let desk = Self { inner };
         desk.look_at_trust().await?;
-        let live = desk.inner.store.live_orders().await?;
         desk.roll().replace_orders(&live, None);
-        let quotes = desk.inner.store.live_quotes().await?;
         desk.roll().add_quotes(&quotes);
         sagas::Sagas::take_up(desk.clone(), live).spawn(inbox);
         crate::placer::spawn(&desk);

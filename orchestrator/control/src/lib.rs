@@ -4,6 +4,7 @@
 //! - Decisions are made by `rhumb_placement` on a `View`; what it decided is re-validated by the store before it holds.
 //! - All changes of an order that has a saga pass through one task (`sagas`), so that no two steps race.
 //! - One order at fault stops itself only: its decision, its step and its commit are each apart from the others'.
+//! - Every commit is of the epoch that the desk leads: once another one has begun, the store refuses it.
 //! - A commit whose answer was lost is looked up before anything is done again.
 //! - The desired state of a point is computed from stored sagas alone; a restart changes nothing but the epoch.
 

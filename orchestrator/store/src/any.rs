@@ -2,6 +2,7 @@
 
 use crate::{
     Answer,
+    apply::lead::Claim,
     engine::{Engine, Lease},
     error::StoreError,
     intent::{Intent, Outcome},
@@ -58,10 +59,17 @@ impl Engine for AnyStore {
         }
     }
 
-    async fn raise_epoch(&self) -> Answer<u64> {
+    async fn claim(&self, claim: Claim) -> Answer<Option<u64>> {
         match self {
-            Self::Sqlite(store) => store.raise_epoch().await,
-            Self::Postgres(store) => store.raise_epoch().await,
+            Self::Sqlite(store) => store.claim(claim).await,
+            Self::Postgres(store) => store.claim(claim).await,
+        }
+    }
+
+    fn led(&self, epoch: u64) -> Self {
+        match self {
+            Self::Sqlite(store) => Self::Sqlite(store.led(epoch)),
+            Self::Postgres(store) => Self::Postgres(store.led(epoch)),
         }
     }
 

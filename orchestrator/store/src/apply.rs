@@ -6,6 +6,7 @@
 mod enrolment;
 mod hold;
 mod key;
+pub mod lead;
 mod links;
 mod log;
 mod order;
@@ -88,11 +89,4 @@ pub fn writes_events(intent: &Intent) -> bool {
         Intent::AcceptQuote { events, .. } => !events.is_empty(),
         _ => false,
     }
-}
-
-pub async fn next_epoch(session: &mut Session<'_>) -> Result<u64, Fault> {
-    let sql = "UPDATE leadership SET epoch = epoch + 1 WHERE one = 1 RETURNING epoch";
-    let row = session.first(sql, vec![]).await?;
-    let missing = || Fault::Corrupt { table: "leadership", detail: "its only row is missing".to_owned() };
-    crate::codec::Reader::new("leadership", &row.ok_or_else(missing)?).count("epoch")
 }

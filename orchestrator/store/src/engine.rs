@@ -1,7 +1,8 @@
 //! What the databases must offer; the store's questions are answered once, on top of it.
 
 use crate::{
-    Answer, Store, apply,
+    Answer, Store,
+    apply::{self, lead::Claim},
     error::{Fault, StoreError, sql_error},
     intent::{Intent, Outcome},
     read,
@@ -16,11 +17,13 @@ use jiff::Timestamp;
 use rhumb_model::{LinkId, OrderId, PointName, QuoteId};
 use sqlx::{Postgres, Sqlite, pool::PoolConnection};
 use std::{future::Future, time::Duration};
+use uuid::Uuid;
 
 pub trait Engine: Clone + Send + Sync + 'static {
     fn lease(&self) -> impl Future<Output = Answer<Lease>> + Send;
     fn submit(&self, intents: Vec<Intent>) -> impl Future<Output = Answer<Vec<Outcome>>> + Send;
-    fn raise_epoch(&self) -> impl Future<Output = Answer<u64>> + Send;
+    fn claim(&self, claim: Claim) -> impl Future<Output = Answer<Option<u64>>> + Send;
+    fn led(&self, epoch: u64) -> Self;
     /// Longest that one question may take.
     fn patience(&self) -> Duration;
 }
@@ -256,8 +259,25 @@ impl<E: Engine> Store for E {
         ask!(self, "reading revoked certificates", |s| read::enrolment::revoked(&mut s, now)).await
     }
 
+    fn as_leader(&self, epoch: u64) -> Self {
+        self.led(epoch)
+    }
+
     async fn next_epoch(&self) -> Answer<u64> {
-        self.raise_epoch().await
+        let missing = || StoreError::Corrupt { table: "leadership", detail: "its only row is missing".to_owned() };
+        self.claim(Claim::Seize).await?.ok_or_else(missing)
+    }
+
+    async fn take_lead(&self, holder: Uuid, lease: Duration) -> Answer<Option<u64>> {
+        self.claim(Claim::Take { holder, lease }).await
+    }
+
+    async fn renew_lead(&self, holder: Uuid, epoch: u64, lease: Duration) -> Answer<bool> {
+        Ok(self.claim(Claim::Renew { holder, epoch, lease }).await?.is_some())
+    }
+
+    async fn give_up_lead(&self, holder: Uuid, epoch: u64) -> Answer<()> {
+        self.claim(Claim::GiveUp { holder, epoch }).await.map(drop)
     }
 
     async fn ping(&self) -> Answer<()> {

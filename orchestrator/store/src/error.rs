@@ -27,6 +27,8 @@ pub enum StoreError {
     Address(String),
     #[error("value {value} of {what} does not fit the database")]
     Range { what: &'static str, value: String },
+    #[error("committing is fenced: epoch {epoch} is over, another orchestrator leads; send it there")]
+    Fenced { epoch: u64 },
     #[error("store is closed")]
     Closed,
 }
@@ -37,6 +39,8 @@ pub(crate) enum Fault {
     /// The caller's answer; nothing of the intent is left.
     Refused(Conflict),
     Sql(sqlx::Error),
+    /// The epoch that was led is over.
+    Fenced(u64),
     Corrupt {
         table: &'static str,
         detail: String,
@@ -64,6 +68,7 @@ impl Fault {
     pub(crate) fn into_error(self, operation: &'static str) -> StoreError {
         match self {
             Self::Sql(error) => sql_error(operation, error),
+            Self::Fenced(epoch) => StoreError::Fenced { epoch },
             Self::Corrupt { table, detail } => StoreError::Corrupt { table, detail },
             Self::Range { what, value } => StoreError::Range { what, value },
             Self::Refused(conflict) => StoreError::Database { operation, source: Box::new(conflict) },

@@ -6,6 +6,7 @@
 //!   negative or over-full node, device or link impossible in the database itself.
 //! - An order's event is written in the same transaction as its change; events of one order are numbered without gaps.
 //! - `version` guards every order: an intent made on an older version is refused.
+//! - A commit of a leader holds only while its epoch is the current one; the transaction itself checks it.
 
 mod any;
 mod apply;
@@ -39,7 +40,8 @@ pub use sqlite::SqliteStore;
 
 use jiff::Timestamp;
 use rhumb_model::{LinkId, OrderId, PointName, QuoteId};
-use std::future::Future;
+use std::{future::Future, time::Duration};
+use uuid::Uuid;
 
 type Answer<T> = Result<T, StoreError>;
 
@@ -103,8 +105,18 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// Numbers of the certificates that are revoked and whose time is not over.
     fn revoked(&self, now: Timestamp) -> impl Future<Output = Answer<Vec<String>>> + Send;
 
-    /// Raises and returns the leadership epoch; called once when an orchestrator starts.
+    /// The same store for who leads the epoch: the database refuses its commits (`Fenced`) once another epoch has begun.
+    /// Commits of a store that this was not asked of need no leadership.
+    #[must_use]
+    fn as_leader(&self, epoch: u64) -> Self;
+    /// Begins a new epoch whoever leads, without a lease: for a database that one orchestrator has for itself.
     fn next_epoch(&self) -> impl Future<Output = Answer<u64>> + Send;
+    /// Begins a new epoch with a lease, by the clock of the database; `None`: another's lease lives.
+    fn take_lead(&self, holder: Uuid, lease: Duration) -> impl Future<Output = Answer<Option<u64>>> + Send;
+    /// Makes the lease last `lease` from now on; false: the epoch is over, or another's.
+    fn renew_lead(&self, holder: Uuid, epoch: u64, lease: Duration) -> impl Future<Output = Answer<bool>> + Send;
+    /// Ends the lease at once. Of an epoch that is over nothing is changed.
+    fn give_up_lead(&self, holder: Uuid, epoch: u64) -> impl Future<Output = Answer<()>> + Send;
     /// Whether the database is there and takes writes, for readiness.
     fn ping(&self) -> impl Future<Output = Answer<()>> + Send;
 }

@@ -4,7 +4,9 @@
 //! READ COMMITTED with row locks in one order (see `apply`); what still loses against another transaction is tried again.
 
 use crate::{
-    Answer, apply,
+    Answer,
+    apply::{self, lead::Claim},
+    codec,
     engine::{Engine, Guarded, Lease, detached, guarded, unavailable},
     error::{Fault, StoreError},
     intent::{Intent, Outcome},
@@ -60,10 +62,16 @@ impl Default for PostgresLimits {
 pub struct PostgresStore {
     writers: PgPool,
     readers: PgPool,
+    /// Asks who leads; nothing else may keep it waiting.
+    leaders: PgPool,
     limits: PostgresLimits,
+    /// The epoch that commits are of.
+    epoch: Option<u64>,
 }
 
 const COMMITTING: &str = "committing";
+/// The state by which the schema's `lead_fence` refuses.
+const FENCED: &str = "RHF01";
 
 impl PostgresStore {
     /// Connects and brings the schema up to date (several programs may start at once: one of them migrates).
@@ -85,23 +93,24 @@ impl PostgresStore {
                 .acquire_timeout(limits.acquire)
                 .connect_lazy_with(options.clone())
         };
-        let (writers, readers) = (pool(limits.writers.max(1)), pool(limits.readers.max(1)));
+        let (writers, readers, leaders) = (pool(limits.writers.max(1)), pool(limits.readers.max(1)), pool(1));
         let migrated = migration::POSTGRES.run(&writers).await;
         migrated.map_err(|e| migration::error(&migration::POSTGRES, e))?;
-        Ok(Self { writers, readers, limits })
+        Ok(Self { writers, readers, leaders, limits, epoch: None })
     }
 
     /// Waits for what is under way and closes all connections.
     pub async fn close(&self) {
         self.writers.close().await;
         self.readers.close().await;
+        self.leaders.close().await;
     }
 
     async fn transact(&self, intents: &[Intent]) -> Answer<Vec<Outcome>> {
         let mut tried = 0;
         loop {
             let lease = self.writers.acquire().await.map(Lease::postgres);
-            let once = once(lease.map_err(unavailable("waiting for a connection"))?, intents);
+            let once = once(lease.map_err(unavailable("waiting for a connection"))?, intents, self.epoch);
             let fault = match tokio::time::timeout(self.limits.patience, once).await {
                 Ok(Ok(outcomes)) => return Ok(outcomes),
                 Ok(Err(fault)) => fault,
@@ -126,20 +135,24 @@ impl Engine for PostgresStore {
         detached(async move { store.transact(&intents).await }).await
     }
 
-    async fn raise_epoch(&self) -> Answer<u64> {
-        const OPERATION: &str = "raising the epoch";
+    async fn claim(&self, claim: Claim) -> Answer<Option<u64>> {
+        const OPERATION: &str = "asking for the lead";
         let store = self.clone();
         detached(async move {
-            let lease = store.writers.acquire().await.map(Lease::postgres);
+            let lease = store.leaders.acquire().await.map(Lease::postgres);
             let mut lease = lease.map_err(unavailable("waiting for a connection"))?;
             let mut session = lease.start()?;
-            let epoch = tokio::time::timeout(store.limits.patience, apply::next_epoch(&mut session)).await;
+            let epoch = tokio::time::timeout(store.limits.patience, apply::lead::claim(&mut session, claim)).await;
             let epoch = epoch.map_err(|late| StoreError::Unavailable { operation: OPERATION, source: late.into() })?;
             let epoch = epoch.map_err(|fault| fault.into_error(OPERATION))?;
             lease.finish();
             Ok(epoch)
         })
         .await
+    }
+
+    fn led(&self, epoch: u64) -> Self {
+        Self { epoch: Some(epoch), ..self.clone() }
     }
 
     fn patience(&self) -> Duration {
@@ -155,7 +168,7 @@ fn pause(tried: u32) -> Duration {
 }
 
 /// One transaction; `lease` is closed instead of given back unless it ended in order.
-async fn once(mut lease: Lease, intents: &[Intent]) -> Result<Vec<Outcome>, Fault> {
+async fn once(mut lease: Lease, intents: &[Intent], epoch: Option<u64>) -> Result<Vec<Outcome>, Fault> {
     let mut session = lease.start().map_err(|e| Fault::Sql(sqlx::Error::Protocol(e.to_string())))?;
     // see `read::settled`: the lock is named by the last number drawn, in a range of its own
     session
@@ -172,9 +185,12 @@ async fn once(mut lease: Lease, intents: &[Intent]) -> Result<Vec<Outcome>, Faul
         [only] => alone(&mut session, only).await,
         many => several(&mut session, many).await,
     };
+    let end = match end {
+        Ok(outcomes) => finish(&mut session, epoch).await.map(|()| outcomes),
+        Err(fault) => Err(fault),
+    };
     match end {
         Ok(outcomes) => {
-            session.plain("COMMIT").await?;
             lease.finish();
             Ok(outcomes)
         }
@@ -188,6 +204,15 @@ async fn once(mut lease: Lease, intents: &[Intent]) -> Result<Vec<Outcome>, Faul
             }
         }
     }
+}
+
+/// The one place where transactions become durable.
+async fn finish(session: &mut Session<'_>, epoch: Option<u64>) -> Result<(), Fault> {
+    let Some(epoch) = epoch else { return Ok(session.plain("COMMIT").await?) };
+    session.commit_fenced(codec::int("epoch", epoch)?).await.map_err(|error| match error {
+        sqlx::Error::Database(e) if e.code().as_deref() == Some(FENCED) => Fault::Fenced(epoch),
+        error => Fault::Sql(error),
+    })
 }
 
 /// Needs no savepoint: the transaction is its own.

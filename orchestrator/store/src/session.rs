@@ -157,6 +157,15 @@ impl Session<'_> {
         }
     }
 
+    /// Ends the transaction of who leads the epoch, or fails: check and COMMIT are one message.
+    pub async fn commit_fenced(&mut self, epoch: i64) -> Result<(), sqlx::Error> {
+        let sql = AssertSqlSafe(format!("SELECT lead_fence({epoch}); COMMIT"));
+        match self {
+            Self::Sqlite(c) => sqlx::raw_sql("COMMIT").execute(&mut **c).await.map(|_| ()),
+            Self::Postgres(c) => sqlx::raw_sql(sql).execute(&mut **c).await.map(|_| ()),
+        }
+    }
+
     /// Rows affected.
     pub async fn run(&mut self, sql: &'static str, args: Vec<Value>) -> Result<u64, sqlx::Error> {
         Ok(match self {

@@ -3,7 +3,8 @@
 //! A commit costs one fsync (`synchronous = FULL`), so callers that come together share it.
 
 use crate::{
-    Answer, apply,
+    Answer,
+    apply::lead::{self, Claim},
     engine::{Engine, Guarded, Lease, guarded, unavailable},
     error::{StoreError, sql_error},
     intent::{Intent, Outcome},
@@ -29,16 +30,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct SqliteStore {
     jobs: mpsc::Sender<Job>,
     readers: SqlitePool,
+    /// The epoch that commits are of.
+    epoch: Option<u64>,
 }
 
 #[derive(Debug)]
 enum Job {
     Commit {
         intents: Vec<Intent>,
+        epoch: Option<u64>,
         answer: oneshot::Sender<Answer<Vec<Outcome>>>,
     },
-    Epoch {
-        answer: oneshot::Sender<Answer<u64>>,
+    Claim {
+        claim: Claim,
+        answer: oneshot::Sender<Answer<Option<u64>>>,
     },
     /// The writer ends after this.
     Close {
@@ -74,7 +79,7 @@ impl SqliteStore {
             .map_err(unavailable(OPERATION))?;
         let (jobs, queue) = mpsc::channel(QUEUE);
         tokio::spawn(Writer { connection, options }.run(queue));
-        Ok(Self { jobs, readers })
+        Ok(Self { jobs, readers, epoch: None })
     }
 
     /// Finishes what was asked for before and closes the file; whoever asks later is told that the store is closed.
@@ -95,14 +100,18 @@ impl Engine for SqliteStore {
 
     async fn submit(&self, intents: Vec<Intent>) -> Answer<Vec<Outcome>> {
         let (answer, outcomes) = oneshot::channel();
-        self.jobs.send(Job::Commit { intents, answer }).await.map_err(|_| StoreError::Closed)?;
+        self.jobs.send(Job::Commit { intents, epoch: self.epoch, answer }).await.map_err(|_| StoreError::Closed)?;
         outcomes.await.map_err(|_| StoreError::Closed)?
     }
 
-    async fn raise_epoch(&self) -> Answer<u64> {
+    async fn claim(&self, claim: Claim) -> Answer<Option<u64>> {
         let (answer, epoch) = oneshot::channel();
-        self.jobs.send(Job::Epoch { answer }).await.map_err(|_| StoreError::Closed)?;
+        self.jobs.send(Job::Claim { claim, answer }).await.map_err(|_| StoreError::Closed)?;
         epoch.await.map_err(|_| StoreError::Closed)?
+    }
+
+    fn led(&self, epoch: u64) -> Self {
+        Self { epoch: Some(epoch), ..self.clone() }
     }
 
     fn patience(&self) -> Duration {
@@ -118,7 +127,7 @@ struct Writer {
 /// What a job will be told once the transaction is durable.
 enum Told {
     Outcomes(oneshot::Sender<Answer<Vec<Outcome>>>, Answer<Vec<Outcome>>),
-    Epoch(oneshot::Sender<Answer<u64>>, Answer<u64>),
+    Claim(oneshot::Sender<Answer<Option<u64>>>, Answer<Option<u64>>),
 }
 
 impl Told {
@@ -126,14 +135,14 @@ impl Told {
         // a caller that went away needs no answer; what it asked for is done
         match self {
             Self::Outcomes(to, answer) => drop(to.send(answer)),
-            Self::Epoch(to, answer) => drop(to.send(answer)),
+            Self::Claim(to, answer) => drop(to.send(answer)),
         }
     }
 
     fn tell_failure(self, error: StoreError) {
         match self {
             Self::Outcomes(to, _) => drop(to.send(Err(error))),
-            Self::Epoch(to, _) => drop(to.send(Err(error))),
+            Self::Claim(to, _) => drop(to.send(Err(error))),
         }
     }
 }
@@ -186,9 +195,9 @@ impl Writer {
         let mut state = session.plain("BEGIN IMMEDIATE").await;
         for job in jobs {
             match job {
-                Job::Commit { intents, answer } => {
+                Job::Commit { intents, epoch, answer } => {
                     let outcomes = match &state {
-                        Ok(()) => match group(&mut session, &intents).await {
+                        Ok(()) => match group(&mut session, &intents, epoch).await {
                             Ok(outcomes) => outcomes,
                             Err(error) => {
                                 state = Err(error);
@@ -199,12 +208,14 @@ impl Writer {
                     };
                     told.push(Told::Outcomes(answer, outcomes));
                 }
-                Job::Epoch { answer } => {
+                Job::Claim { claim, answer } => {
                     let epoch = match &state {
-                        Ok(()) => apply::next_epoch(&mut session).await.map_err(|f| f.into_error("raising the epoch")),
+                        Ok(()) => {
+                            lead::claim(&mut session, claim).await.map_err(|f| f.into_error("asking for the lead"))
+                        }
                         Err(_) => Err(StoreError::Closed),
                     };
-                    told.push(Told::Epoch(answer, epoch));
+                    told.push(Told::Claim(answer, epoch));
                 }
                 Job::Close { answer } => *closed = Some(answer),
             }
@@ -238,7 +249,16 @@ fn lost(error: sqlx::Error) -> StoreError {
 }
 
 /// One caller's intents. The inner error is this caller's alone, the outer one ends the transaction.
-async fn group(session: &mut Session<'_>, intents: &[Intent]) -> Result<Answer<Vec<Outcome>>, sqlx::Error> {
+async fn group(
+    session: &mut Session<'_>,
+    intents: &[Intent],
+    epoch: Option<u64>,
+) -> Result<Answer<Vec<Outcome>>, sqlx::Error> {
+    if let Some(epoch) = epoch
+        && let Err(fault) = lead::fence(session, epoch).await
+    {
+        return Ok(Err(fault.into_error(COMMITTING)));
+    }
     session.plain("SAVEPOINT caller").await?;
     let mut outcomes = Vec::with_capacity(intents.len());
     for intent in intents {

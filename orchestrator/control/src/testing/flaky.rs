@@ -10,7 +10,9 @@ use rhumb_store::{
 use std::{
     future::Future,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
+use uuid::Uuid;
 
 /// What becomes of the commit that it is meant for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +130,10 @@ impl Store for FlakyStore {
         }
     }
 
+    fn as_leader(&self, epoch: u64) -> Self {
+        Self { store: self.store.as_leader(epoch), state: Arc::clone(&self.state) }
+    }
+
     reads! {
         order(id: OrderId) -> Option<OrderRecord>;
         orders(filter: &OrderFilter) -> Page<OrderRecord>;
@@ -153,6 +159,9 @@ impl Store for FlakyStore {
         certificates(point: &PointName) -> Vec<CertificateRecord>;
         revoked(now: Timestamp) -> Vec<String>;
         next_epoch() -> u64;
+        take_lead(holder: Uuid, lease: Duration) -> Option<u64>;
+        renew_lead(holder: Uuid, epoch: u64, lease: Duration) -> bool;
+        give_up_lead(holder: Uuid, epoch: u64) -> ();
         ping() -> ();
     }
 }

@@ -9,6 +9,7 @@ mod enrolment;
 mod fixture;
 mod holds;
 mod keys;
+mod lead;
 mod orders;
 mod quotes;
 mod slots;
@@ -45,6 +46,7 @@ macro_rules! cases {
                     failed.push(stringify!($case));
                 }
             )+)+
+            lead::what_a_frozen_leader_has_locked_is_let_go(&server).await;
             bounds::a_lock_that_stays_is_given_up(&server).await;
             bounds::a_server_that_hangs_is_left(&server).await;
             bounds::a_read_only_server_is_not_ready(&server).await;
@@ -113,6 +115,12 @@ cases! {
         a_key_has_one_first_answer,
         a_key_makes_one_order,
         a_claim_is_taken_over_when_it_is_old;
+    lead:
+        one_leads_at_a_time,
+        who_gives_up_is_followed_at_once,
+        what_an_old_leader_commits_is_refused,
+        nothing_of_an_old_leader_comes_after_the_new_one,
+        a_lease_of_before_the_clock_was_set_back_is_over;
     crash:
         what_was_answered_survives_kill,
         an_epoch_is_never_given_twice,
