@@ -4,6 +4,7 @@ mod contention;
 mod documents;
 mod enrolment;
 mod examples;
+mod leaders;
 mod lost_agent;
 mod lost_orchestrator;
 mod measured;

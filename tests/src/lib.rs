@@ -5,6 +5,7 @@
 //! - No pause stands for a condition: everything is waited for, up to a limit that is named when it is missed.
 //! - A federation leaves no process behind, however its test ends; where a test fails, what its processes said is shown.
 
+pub mod balancer;
 pub mod cli;
 pub mod demo;
 pub mod links;

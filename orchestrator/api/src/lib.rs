@@ -8,6 +8,7 @@
 mod auth;
 mod body;
 mod console;
+mod gate;
 mod guard;
 mod limit;
 mod problem;
@@ -18,6 +19,7 @@ pub mod tls;
 mod views;
 
 pub use auth::{Agent, Principal};
+pub use gate::{Gate, Term};
 pub use guard::Hosts;
 pub use problem::Problem;
 pub use router::{App, PUBLIC, openapi, router};

@@ -1,5 +1,7 @@
 //! `rhumb server`: the orchestrator.
 
+mod lead;
+
 use crate::{
     exit::{CliError, Exit},
     files, telemetry,
@@ -7,15 +9,17 @@ use crate::{
 use anyhow::Context as _;
 use clap::Args;
 use jiff::Timestamp;
+use lead::{Candidate, Led};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use rhumb_api::{App, Hosts, router, serve, serve_tls};
+use rhumb_api::{App, Gate, Hosts, router, serve, serve_tls};
 use rhumb_control::{
-    Base, Desk, ServerConfig,
+    Base, Desk, DeskError, ServerConfig,
     config::{TokenEntry, TokenKindEntry},
     secrets::{Secret, sha256},
 };
-use rhumb_store::{AnyStore, Intent, Outcome, PostgresLimits, Store, TokenKind, TokenRecord};
+use rhumb_store::{AnyStore, Intent, Outcome, PostgresLimits, Store, StoreError, TokenKind, TokenRecord};
 use std::{
+    io,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -23,10 +27,15 @@ use std::{
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
 
 const UPKEEP: Duration = Duration::from_secs(5);
+/// Pause after the orders could not be taken up.
+const AGAIN: Duration = Duration::from_millis(500);
+/// A shorter one is lost by chance.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 #[command(
@@ -77,48 +86,153 @@ async fn run(
     put_tokens(&store, &config.tokens).await?;
     let secret = Secret::load(&config.secret_file)
         .with_context(|| format!("cannot load the secret from {}", config.secret_file.display()))?;
-    let (connections, tls) = (config.limits.connections, config.tls.clone());
-    let secure = match &tls {
+    let mut names = config.hosts.clone();
+    let secure = match &config.tls {
         None => None,
         Some(tls) => {
-            let listener = TcpListener::bind(tls.listen).await.with_context(|| {
-                format!("cannot listen on {}: stop what listens there, or choose another `tls.listen`", tls.listen)
-            })?;
-            let address = listener.local_addr().context("cannot find the listening address")?;
-            Some((listener, address))
+            // tried now, so that a bad address is known before this process has to lead
+            let at = bind_tls(tls.listen).await?.local_addr().context("cannot find the listening address")?;
+            names.extend(tls.names.iter().map(|name| format!("{name}:{}", at.port())));
+            Some(at)
         }
     };
-    let mut names = config.hosts.clone();
-    if let (Some(tls), Some((_, at))) = (&tls, &secure) {
-        names.extend(tls.names.iter().map(|name| format!("{name}:{}", at.port())));
-    }
+    let lease = Duration::from_micros(config.times.leader_lease.micros());
+    anyhow::ensure!(lease >= SHORTEST_LEASE, "`times.leader_lease` is {lease:?}: make it at least {SHORTEST_LEASE:?}");
+    let connections = config.limits.connections;
     let hosts = Hosts::new(address, &names);
     let metrics = recorder()?;
-    let desk = Desk::start(store.clone(), base, config, secret).await.context("cannot take up the orders")?;
-    keep_metrics(metrics.clone(), desk.stopping());
-    let router = router(App::new(desk.clone(), Some(metrics)), hosts);
-    if let Some(path) = address_file {
-        write_address(path, address)?;
+    keep_metrics(metrics.clone(), stop.clone());
+    let gate = Gate::default();
+    let serving = tokio::spawn(serve(listener, gate.router(hosts.clone()), connections, stop.clone()));
+    let candidate = Candidate::new(store.clone(), lease);
+    let office = Office { candidate, store: store.clone(), base, config, secret, secure, hosts, metrics, gate };
+    tokio::spawn(hear_signals(stop.clone()));
+    let announce = || address_file.map_or(Ok(()), |path| write_address(path, address));
+    let mut next = office.candidate.try_lead().await.context("cannot ask who leads")?;
+    if next.is_none() {
+        tracing::info!(%address, "standing by: another orchestrator leads");
+        announce()?;
     }
-    let securely = match (tls, secure) {
-        (Some(tls), Some((listener, address))) => {
-            let current = rhumb_api::tls::keep(&desk, &tls.names).context("cannot make a certificate")?;
-            tracing::info!(%address, "agents that have joined are served here");
-            tokio::spawn(serve_tls(listener, router.clone(), current, connections, stop.clone()))
-        }
-        _ => tokio::spawn(async { Ok(()) }),
-    };
-    tracing::info!(%address, "orchestrator is ready");
-    let serving = tokio::spawn(serve(listener, router, connections, stop.clone()));
-    asked_to_stop(&stop).await?;
-    tracing::info!("orchestrator is stopping");
-    stop.cancel();
-    // long answers end with the loops, so both end together
-    let (served, secured, ()) = tokio::join!(serving, securely, desk.stop());
-    secured.context("the accept loop of TLS panicked")?.context("cannot accept connections with TLS")?;
-    served.context("the accept loop panicked")?.context("cannot accept connections")?;
+    while !stop.is_cancelled() {
+        let led = match next.take() {
+            Some(led) => led,
+            None => tokio::select! {
+                led = office.candidate.stand_by() => led?,
+                () = stop.cancelled() => break,
+            },
+        };
+        office.lead(&led, &stop, &announce).await?;
+    }
+    serving.await.context("the accept loop panicked")?.context("cannot accept connections")?;
     store.close().await;
     Ok(())
+}
+
+/// What it takes to lead, again and again.
+struct Office {
+    candidate: Candidate,
+    store: AnyStore,
+    base: Base,
+    config: ServerConfig,
+    secret: Secret,
+    /// Where agents that have joined are served by who leads.
+    secure: Option<SocketAddr>,
+    hosts: Hosts,
+    metrics: PrometheusHandle,
+    gate: Gate,
+}
+
+impl Office {
+    /// Leads until the lease is lost, or until `stop`, when the lease is given up.
+    async fn lead(
+        &self,
+        led: &Led,
+        stop: &CancellationToken,
+        announce: &impl Fn() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let (base, config, secret) = (self.base.clone(), self.config.clone(), self.secret.clone());
+        let kept = self.candidate.keep(led);
+        tokio::pin!(kept);
+        let desk = tokio::select! {
+            desk = Desk::lead(&self.store, led.epoch, base, config, secret) => desk,
+            why = &mut kept => {
+                tracing::warn!(why, "standing by: lost the lead before the orders were taken up");
+                return Ok(());
+            }
+        };
+        let desk = match desk {
+            Ok(desk) => desk,
+            // as a lease is waited for, by who shares a database
+            Err(DeskError::Store(error @ (StoreError::Unavailable { .. } | StoreError::Fenced { .. })))
+                if self.shares() =>
+            {
+                tracing::warn!(%error, "standing by: the orders could not be taken up");
+                self.candidate.give_up(led).await;
+                tokio::time::sleep(AGAIN).await;
+                return Ok(());
+            }
+            Err(error) => return Err(error).context("cannot take up the orders"),
+        };
+        let term_end = CancellationToken::new();
+        let router = router(App::new(desk.clone(), Some(self.metrics.clone())), self.hosts.clone());
+        self.gate.open(router, led.term.clone());
+        let securely = self.serve_securely(&desk, term_end.clone()).await?;
+        announce()?;
+        tracing::info!(epoch = led.epoch, "orchestrator is ready");
+        tokio::select! {
+            why = &mut kept => {
+                self.gate.close();
+                term_end.cancel();
+                tracing::warn!(why, epoch = led.epoch, "standing by: this orchestrator leads no more");
+                // nothing it does counts any more: nobody waits for its end
+                tokio::spawn(async move { desk.stop().await });
+                return Ok(());
+            }
+            () = stop.cancelled() => {}
+        }
+        tracing::info!("orchestrator is stopping");
+        term_end.cancel();
+        // long answers end with the loops, so both end together
+        let ending = async { tokio::join!(securely, desk.stop()) };
+        let (secured, ()) = tokio::select! {
+            ended = ending => ended,
+            why = &mut kept => anyhow::bail!("the lead was lost while stopping: {why}"),
+        };
+        secured.context("the accept loop of TLS panicked")?.context("cannot accept connections with TLS")?;
+        self.candidate.give_up(led).await;
+        Ok(())
+    }
+
+    fn shares(&self) -> bool {
+        matches!(self.store, AnyStore::Postgres(_))
+    }
+
+    async fn serve_securely(
+        &self,
+        desk: &Desk<AnyStore>,
+        end: CancellationToken,
+    ) -> anyhow::Result<JoinHandle<io::Result<()>>> {
+        let (Some(tls), Some(address)) = (&self.config.tls, self.secure) else {
+            return Ok(tokio::spawn(async { Ok(()) }));
+        };
+        let listener = bind_tls(address).await?;
+        let current = rhumb_api::tls::keep(desk, &tls.names).context("cannot make a certificate")?;
+        tracing::info!(%address, "agents that have joined are served here");
+        let router = self.gate.router(self.hosts.clone());
+        Ok(tokio::spawn(serve_tls(listener, router, current, self.config.limits.connections, end)))
+    }
+}
+
+async fn bind_tls(listen: SocketAddr) -> anyhow::Result<TcpListener> {
+    let bound = TcpListener::bind(listen).await;
+    bound.with_context(|| format!("cannot listen on {listen}: stop what listens there, or choose another `tls.listen`"))
+}
+
+async fn hear_signals(stop: CancellationToken) {
+    if let Err(error) = asked_to_stop(&stop).await {
+        tracing::error!(error = &*error, "signals cannot be heard");
+    }
+    stop.cancel();
 }
 
 async fn open(database: &str) -> anyhow::Result<AnyStore> {

@@ -181,6 +181,9 @@ pub struct Times {
     pub quote_max: Span,
     /// How long the answer to a request with an idempotency key is kept.
     pub key_life: Span,
+    /// Of several orchestrators on one PostgreSQL, one that is gone is followed after this long, and one that cannot reach the
+    /// database stands by before. At least a second.
+    pub leader_lease: Span,
 }
 
 impl Default for Times {
@@ -197,6 +200,7 @@ impl Default for Times {
             history: s(7 * 86_400),
             quote_max: s(3_600),
             key_life: s(2 * 86_400),
+            leader_lease: s(3),
         }
     }
 }

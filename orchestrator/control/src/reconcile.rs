@@ -18,6 +18,9 @@ use std::{
 
 /// How often quotes of other orchestrators are looked for.
 const LOOK: Duration = Duration::from_secs(30);
+/// Agents may wait this long for a leader that is gone before they turn to another one: their time-out, and how long an
+/// answer is held back.
+const UNHEARD: Duration = Duration::from_secs(15);
 /// How often old idempotency keys are forgotten.
 const FORGET: Duration = Duration::from_hours(1);
 
@@ -96,7 +99,7 @@ impl<S: Store> Desk<S> {
         Ok(())
     }
 
-    /// A point that this process has not heard of yet counts from the process's start: a new orchestrator loses nobody.
+    /// A point that this process has not heard of yet counts from some time after its start: a new leader loses nobody.
     async fn watch_points(&self, lost: &mut BTreeSet<PointName>) -> Result<(), DeskError> {
         let started: Instant = self.inner.hub.started;
         let silent: Vec<(PointName, Duration)> = {
@@ -104,7 +107,7 @@ impl<S: Store> Desk<S> {
             state
                 .points
                 .iter()
-                .map(|(name, p)| (name.clone(), p.last.as_ref().map_or(started, |l| l.heard).elapsed()))
+                .map(|(name, p)| (name.clone(), p.last.as_ref().map_or(started + UNHEARD, |l| l.heard).elapsed()))
                 .collect()
         };
         let lost_after = Duration::from_micros(self.inner.config.times.lost_after.micros());
