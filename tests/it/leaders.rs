@@ -63,7 +63,9 @@ impl Pair {
         let path = |name: &str| folder.path().join(name);
         write(&path("federation.yaml"), FEDERATION);
         write(&path("admin.token"), ADMIN);
-        SITES.iter().for_each(|site| write(&path(&format!("{site}.token")), &agent_token(site)));
+        for site in SITES {
+            write(&path(&format!("{site}.token")), &agent_token(site));
+        }
         let token = |kind: &str, name: &str, file: PathBuf| json!({"file": file, "kind": kind, "subject": name});
         let mut tokens = vec![token("admin", "platform", path("admin.token"))];
         tokens.extend(SITES.map(|site| token("agent", site, path(&format!("{site}.token")))));

@@ -42,7 +42,7 @@ impl Balancer {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 // a client whose connection ends at once comes back
-                let _ = serving.join(stream);
+                let _ = serving.join(&stream);
             }
         });
         balancer
@@ -64,11 +64,11 @@ impl Balancer {
         }
     }
 
-    fn join(&self, client: TcpStream) -> io::Result<()> {
+    fn join(&self, client: &TcpStream) -> io::Result<()> {
         let mut state = self.state();
         let Some(ready) = &state.ready else { return client.shutdown(Shutdown::Both) };
         let server = TcpStream::connect(ready)?;
-        for (from, to) in [(&client, &server), (&server, &client)] {
+        for (from, to) in [(client, &server), (&server, client)] {
             state.open.push(from.try_clone()?);
             let (mut from, mut to) = (from.try_clone()?, to.try_clone()?);
             thread::spawn(move || {

@@ -114,12 +114,13 @@ async fn run(
         announce()?;
     }
     while !stop.is_cancelled() {
-        let led = match next.take() {
-            Some(led) => led,
-            None => tokio::select! {
+        let led = if let Some(led) = next.take() {
+            led
+        } else {
+            tokio::select! {
                 led = office.candidate.stand_by() => led?,
                 () = stop.cancelled() => break,
-            },
+            }
         };
         office.lead(&led, &stop, &announce).await?;
     }

@@ -100,5 +100,5 @@ impl Candidate {
 }
 
 fn end(asked: Instant, lease: Duration) -> Instant {
-    asked + (lease - lease / SPARE)
+    asked + lease / SPARE * (SPARE - 1)
 }
