@@ -1,14 +1,15 @@
 //! Quotes: a decision with a price; a binding one holds what it decided until it expires.
 
 use crate::{
-    desk::{Caller, Desk},
+    caller::Caller,
+    desk::Desk,
     error::{DeskError, is_passing},
     intake::Idempotency,
     judgement::Question,
     reserve::reservation,
 };
 use jiff::SignedDuration;
-use rhumb_model::{Order, QuoteId, Span};
+use rhumb_model::{Action, Order, QuoteId, Span, TenantName};
 use rhumb_store::{Conflict, IdempotencyRecord, Intent, Outcome, QuoteRecord, Store};
 
 const TRIES: usize = 8;
@@ -23,20 +24,22 @@ impl<S: Store> Desk<S> {
         dry_run: bool,
         key: Option<Idempotency>,
     ) -> Result<QuoteRecord, DeskError> {
+        caller.may(Action::Order)?;
+        let tenant = caller.tenant()?;
         if let Some(again) = self.quoted(caller, key.as_ref()).await? {
             return Ok(again);
         }
         self.check_references(&document)?;
-        let (count, limit) = (self.roll().quotes_of(&caller.tenant), self.inner.config.limits.quotes_per_tenant);
+        let (count, limit) = (self.roll().quotes_of(tenant), self.inner.config.limits.quotes_per_tenant);
         if count >= limit && !dry_run {
-            return Err(DeskError::TooMany { tenant: caller.tenant.to_string(), what: "binding quotes", count, limit });
+            return Err(DeskError::TooMany { tenant: tenant.to_string(), what: "binding quotes", count, limit });
         }
         let hold = hold.unwrap_or(Span::from_micros(300_000_000)).min(self.inner.config.times.quote_max);
         for _ in 0..TRIES {
-            let quote = self.decide_quote(caller, &document, hold, dry_run).await?;
+            let quote = self.decide_quote(tenant, &document, hold, dry_run).await?;
             let held = quote.plan.as_ref().filter(|_| quote.binding).map(|p| reservation(&document, p));
             let idempotency = key.clone().map(|k| IdempotencyRecord {
-                tenant: caller.tenant.clone(),
+                tenant: tenant.clone(),
                 key: k.key,
                 body_sha256: k.body_sha256,
                 answer: Some((201, quote.id.to_string())),
@@ -73,7 +76,7 @@ impl<S: Store> Desk<S> {
 
     async fn decide_quote(
         &self,
-        caller: &Caller,
+        tenant: &TenantName,
         document: &Order,
         hold: Span,
         dry_run: bool,
@@ -97,7 +100,7 @@ impl<S: Store> Desk<S> {
         let hold = SignedDuration::from_micros(i64::try_from(hold.micros()).unwrap_or(i64::MAX));
         Ok(QuoteRecord {
             id: QuoteId(uuid::Uuid::now_v7()),
-            tenant: caller.tenant.clone(),
+            tenant: tenant.clone(),
             document: document.clone(),
             decision: record,
             binding,
@@ -118,6 +121,7 @@ impl<S: Store> Desk<S> {
 
     /// Gives back what a quote holds before it expires.
     pub async fn end_quote(&self, caller: &Caller, id: QuoteId) -> Result<(), DeskError> {
+        caller.may(Action::Order)?;
         self.quote(caller, id).await?;
         let ended = self.inner.store.commit(vec![Intent::EndQuote { quote: id, at: self.now() }]).await?.pop();
         self.roll().drop_quote(id);

@@ -13,6 +13,7 @@ mod enrolment;
 mod history;
 mod leaks;
 mod life;
+mod matrix;
 mod recovery;
 mod requests;
 mod stream;
