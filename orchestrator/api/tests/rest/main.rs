@@ -4,6 +4,7 @@
 
 mod administration;
 mod agents;
+mod cases;
 mod credentials;
 mod crowd;
 mod desk;
@@ -17,3 +18,4 @@ mod matrix;
 mod recovery;
 mod requests;
 mod stream;
+mod tenants;
