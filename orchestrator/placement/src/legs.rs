@@ -7,6 +7,10 @@ use std::{collections::BTreeSet, rc::Rc};
 /// Legs without a demand of which all sums of rates are told.
 const FIXED: usize = 4;
 
+/// Amounts that are looked at, at most, in the search for ways of sharing the demand of one component's regions: many
+/// lead to the same ways, in another order of sites.
+const LOOKS: u64 = 20_000;
+
 /// Replicas by site, in order of site; one list per component.
 pub(crate) type Sites = Vec<Vec<(usize, u32)>>;
 
@@ -104,7 +108,7 @@ pub(crate) fn divided(kbps: u64, share: &Ratio) -> u64 {
 /// With one site, or demand that takes all replicas of one region's flow, there is only one.
 /// `steps`: also those at which some link is just full, which pay only where a link's room makes demand dearer. The
 /// second of what comes back: there may be more. Where demand of several flows may fill links together, or more than three
-/// sites share one, that is so with all steps tried.
+/// sites share one, that is so with all steps tried. What is looked at counts as labels of the problem.
 pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: bool) -> (Vec<Served>, bool) {
     let mut more = false;
     let nothing: Served = vec![Vec::new(); problem.streams.len()];
@@ -126,8 +130,8 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
         let room: Vec<u64> = list.iter().map(|(_, n)| serves.saturating_mul(u64::from(*n))).collect();
         // one site serves everything
         let fine = steps && list.len() > 1;
-        let steps = problem.streams.iter().map(|s| full.as_ref().filter(|_| fine)?.of(s)).collect();
-        let mut fill = Fill { sites: list, steps, held: Vec::new(), found: BTreeSet::new(), most };
+        let steps = (0..problem.streams.len()).map(|s| full.as_ref().filter(|_| fine)?.of(problem, s, list)).collect();
+        let mut fill = Fill { sites: list, steps, held: Vec::new(), found: BTreeSet::new(), most, looks: LOOKS };
         more |= fine
             && streams.iter().any(|(s, _)| fill.steps[*s].is_some())
             && (rated > 1 || list.len() > 3 || full.as_ref().is_some_and(|f| f.untold));
@@ -135,7 +139,8 @@ pub(crate) fn servings(problem: &Problem, sites: &Sites, most: usize, steps: boo
             let streams: Vec<(usize, u64)> = order.iter().map(|i| streams[*i]).collect();
             fill.next(&streams, 0, room.clone(), vec![Vec::new(); problem.streams.len()]);
         }
-        more |= fill.found.len() >= most;
+        more |= fill.found.len() >= most || fill.looks == 0;
+        problem.labels.set(problem.labels.get().saturating_add(LOOKS - fill.looks));
         let mut joined = BTreeSet::new();
         for way in &ways {
             for filled in &fill.found {
@@ -177,10 +182,21 @@ impl Full {
         Self { fixed, untold, free }
     }
 
-    /// `None`: nothing of it can fill a link.
-    fn of(&self, stream: &Stream) -> Option<Steps<'_>> {
+    /// Of a stream to these sites. `None`: nothing of it can fill a link.
+    fn of(&self, problem: &Problem, index: usize, sites: &[(usize, u32)]) -> Option<Steps<'_>> {
+        let stream = &problem.streams[index];
         let (rate, demand) = stream.kbps.filter(|r| *r > 0).zip(stream.demand)?;
-        (!self.free.is_empty()).then_some(Steps { rate, demand, full: self })
+        let Place::Points(points) = &stream.from else { return None };
+        if self.free.is_empty() {
+            return None;
+        }
+        let most = if stream.split {
+            vec![demand; sites.len()]
+        } else {
+            let wide = problem.widest(index, points);
+            sites.iter().map(|(site, _)| carried(wide[problem.site_point(*site) as usize], rate, demand)).collect()
+        };
+        Some(Steps { rate, demand, most, full: self })
     }
 }
 
@@ -188,25 +204,30 @@ impl Full {
 struct Steps<'f> {
     rate: u64,
     demand: u64,
+    /// By place in the list of sites: what the widest path there carries of it.
+    most: Vec<u64>,
     full: &'f Full,
 }
 
 impl Steps<'_> {
     /// What a site may be given below `all`, so that a link is just full by it, by it and what is `held` already, or by all
     /// else of the flow.
-    fn below(&self, all: u64, held: &[(usize, u64)], stream: usize) -> Vec<u64> {
+    fn below(&self, all: u64, held: &[(usize, u64)], stream: usize, looks: &mut u64) -> Vec<u64> {
         let mut before: BTreeSet<u64> = held.iter().map(|(_, kbps)| *kbps).collect();
         before.insert(0);
         before.insert(held.iter().map(|(_, kbps)| kbps).sum());
         before.insert(held.iter().filter(|(of, _)| *of == stream).map(|(_, kbps)| kbps).sum());
         before.insert(held.iter().filter(|(of, _)| *of != stream).map(|(_, kbps)| kbps).sum());
-        let carried = |kbps: u64| (u128::from(kbps) * u128::from(self.demand) / u128::from(self.rate)) as u64;
         let mut seen = BTreeSet::new();
         let mut steps = Vec::new();
         for free in &self.full.free {
+            if *looks == 0 {
+                break;
+            }
             let held = before.iter().flat_map(|held| self.full.fixed.iter().map(move |fixed| held + fixed));
             for left in held.filter_map(|held| free.checked_sub(held)) {
-                let given = carried(left.min(self.rate));
+                *looks = looks.saturating_sub(1);
+                let given = carried(left, self.rate, self.demand);
                 for step in [given, self.demand - given] {
                     if step > 0 && step < all && seen.insert(step) {
                         steps.push(step);
@@ -220,6 +241,11 @@ impl Steps<'_> {
     fn rate_of(&self, demand: u64) -> u64 {
         divided(self.rate, &Ratio::new(i128::from(demand), i128::from(self.demand)))
     }
+}
+
+/// How much of a demand that takes `rate` in all a path of `kbps` carries.
+fn carried(kbps: u64, rate: u64, demand: u64) -> u64 {
+    (u128::from(kbps.min(rate)) * u128::from(demand) / u128::from(rate)) as u64
 }
 
 /// The orders in which a few flows are served; of many only their own.
@@ -240,11 +266,13 @@ struct Fill<'a> {
     held: Vec<(usize, u64)>,
     found: BTreeSet<Served>,
     most: usize,
+    /// Amounts that may still be looked at.
+    looks: u64,
 }
 
 impl Fill<'_> {
     fn next(&mut self, streams: &[(usize, u64)], used: u64, room: Vec<u64>, served: Served) {
-        if self.found.len() >= self.most {
+        if self.found.len() >= self.most || self.looks == 0 {
             return;
         }
         let Some(((stream, left), rest)) = streams.split_first().map(|(f, r)| (*f, r)) else {
@@ -259,15 +287,22 @@ impl Fill<'_> {
             self.next(rest, 0, room, served);
             return;
         }
-        for site in 0..self.sites.len() {
-            let bit = 1_u64 << (site % 64);
-            if used & bit != 0 || room[site] == 0 {
-                continue;
-            }
-            let all = left.min(room[site]);
+        // what each site takes of it at the most
+        let steps = self.steps[stream].as_ref();
+        let most: Vec<u64> = (0..room.len()).map(|s| steps.map_or(room[s], |of| of.most[s].min(room[s]))).collect();
+        let unused = |site: &usize| used & bit(*site) == 0;
+        let open: u64 = (0..self.sites.len()).filter(unused).map(|site| most[site]).fold(0, u64::saturating_add);
+        if open < left {
+            return;
+        }
+        for site in (0..self.sites.len()).filter(|site| unused(site) && most[*site] > 0) {
+            let all = left.min(most[site]);
+            // what the other sites do not take
+            let least = left.saturating_sub(open - most[site]);
             let steps = self.steps[stream].as_ref();
-            let part = steps.map(|s| s.below(all, &self.held, stream)).unwrap_or_default();
-            for given in [all].into_iter().chain(part) {
+            let part = steps.map(|s| s.below(all, &self.held, stream, &mut self.looks)).unwrap_or_default();
+            for given in [all].into_iter().chain(part.into_iter().filter(|given| *given >= least)) {
+                self.looks = self.looks.saturating_sub(1);
                 let mut room = room.clone();
                 room[site] -= given;
                 let mut served = served.clone();
@@ -276,11 +311,15 @@ impl Fill<'_> {
                 streams[0].1 = left - given;
                 let held = self.steps[stream].as_ref().map(|s| s.rate_of(given));
                 self.held.extend(held.map(|kbps| (stream, kbps)));
-                self.next(&streams, used | bit, room, served);
+                self.next(&streams, used | bit(site), room, served);
                 self.held.truncate(self.held.len() - usize::from(held.is_some()));
             }
         }
     }
+}
+
+fn bit(site: usize) -> u64 {
+    1 << (site % 64)
 }
 
 impl Stream {

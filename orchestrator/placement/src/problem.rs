@@ -8,6 +8,7 @@ use crate::{
     part::Part,
     path::{Ask, Tree},
     policy::{Policy, Request},
+    reach::{Reach, Rules},
     room::Mix,
     several, stand,
     starts::Starts,
@@ -142,6 +143,8 @@ pub(crate) struct Problem<'a> {
     pub twos: RefCell<HashMap<several::Two, Option<i128>>>,
     /// Links allowed for a plain and for an encrypted flow.
     allowed: [OnceCell<Mask>; 2],
+    /// By stream: what the widest path to each point carries.
+    wide: RefCell<HashMap<usize, Rc<[u64]>>>,
     /// Rungs of the ladder up to the policy's limit, in kbit/s, highest first.
     pub rungs: Vec<u64>,
     /// Nodes that sites are supposed to have free, whatever the view says.
@@ -211,6 +214,7 @@ impl<'a> Problem<'a> {
             pairs: RefCell::default(),
             twos: RefCell::default(),
             allowed: Default::default(),
+            wide: RefCell::default(),
             rungs: LADDER.into_iter().filter(|r| *r > 0 && *r <= policy.staging_max.kbps()).collect(),
             supposed: BTreeMap::new(),
         })
@@ -268,6 +272,7 @@ impl<'a> Problem<'a> {
             pairs: RefCell::default(),
             twos: RefCell::default(),
             allowed: Default::default(),
+            wide: RefCell::default(),
             rungs: self.rungs.clone(),
             supposed: self.supposed.clone(),
         }
@@ -353,6 +358,12 @@ impl<'a> Problem<'a> {
             walk,
             labels: Some(&self.labels),
         })
+    }
+
+    /// Free kbit/s of the widest path from where the stream begins to every point, however long.
+    pub fn widest(&self, stream: usize, points: &Rc<[u32]>) -> Rc<[u64]> {
+        let of = || Reach::new(self).widest(&self.streams[stream], Rules::of(self.relax), points, Direction::Against);
+        Rc::clone(self.wide.borrow_mut().entry(stream).or_insert_with(of))
     }
 
     fn mask(&self, encrypted: bool) -> &Mask {

@@ -4,6 +4,7 @@ use anyhow::Context;
 use clap::Parser;
 use rhumb_agent::{AgentConfig, SUPERVISE, identity::settle, run, shutdown_asked, supervise_main};
 use std::{
+    io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
@@ -54,7 +55,8 @@ fn main() -> ExitCode {
 
 fn start(arguments: &Arguments) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("RHUMB_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colour = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
     if arguments.remove_routes {
         return remove_routes(arguments.config.as_deref());
     }

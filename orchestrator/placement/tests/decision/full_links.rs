@@ -88,3 +88,28 @@ fn a_link_too_narrow_for_a_leg_does_not_narrow_its_choice() {
     assert_eq!(plan.cost.transfer_micros, 1_500_000);
     assert!(plan.proven_optimal);
 }
+
+/// Eight sites that must all serve, each over a link narrower than what it could serve, beside links of sixty other widths.
+/// There are more ways of sharing the demand than could ever be listed: the search ends, with a plan.
+#[test]
+fn demand_over_many_sites_on_full_links_ends_with_a_plan() {
+    let sites = (0..8).map(|i| format!("  - {{name: s{i}, prices: {{cpu: {} CNY}}, nodes: [{{cpu: 1}}]}}\n", 1 + i));
+    let ways = (0..8).map(|i| format!("  - {{id: way-{i}, from: hub, to: s{i}, capacity: 13Mbps, latency: 1ms}}\n"));
+    let others = (0..60)
+        .map(|i| format!("  - {{id: other-{i}, from: hub, to: far, capacity: {}kbps, latency: 1ms}}\n", 901 + 97 * i));
+    let file = format!(
+        "currency: CNY\nsites:\n{}transit: [{{name: hub}}, {{name: far}}]\nregions: [{{name: users, at: hub}}]\nlinks:\n{}{}",
+        sites.collect::<String>(),
+        ways.collect::<String>(),
+        others.collect::<String>(),
+    );
+    let service = order(
+        "name: service\nclass: inference\ncomponents: [{name: s, replicas: 8, need: {cpu: 1}, service: {serves: 10rps, port: 80}}]\n\
+         flows: [{from: region/users, to: s, demand: 75rps, rate: 100Mbps}]\n",
+    );
+    let (view, policy) = (view(&file), Policy::default());
+    let request = Request::new(&service, submit());
+    let plan = decide(&view, &request, &policy).outcome.unwrap();
+    assert_eq!(audit(&plan, &request, &view, &policy), vec![]);
+    assert_eq!(plan.flows.len(), 8);
+}

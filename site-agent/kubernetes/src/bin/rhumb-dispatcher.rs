@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use rhumb_kubernetes::multikueue::{DispatcherSettings, dispatch};
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{fs, io::IsTerminal, path::PathBuf, process::ExitCode};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -22,7 +22,8 @@ fn main() -> ExitCode {
 
 fn start(file: &PathBuf) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("RHUMB_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colour = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let settings: DispatcherSettings = rhumb_model::document::read(&text)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
