@@ -223,7 +223,7 @@ async fn what_administrators_do_is_written_down_without_secrets() {
     assert_eq!((&items[2]["actor"], &items[2]["role"]), (&json!(token_id(6).to_string()), &json!("site-operator")));
     assert_eq!(items[3]["detail"], json!({ "accelerators": null, "orders": 3, "quotes": null }));
     let text = log.to_string();
-    let hash: String = rhumb_control::secrets::sha256(secret.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
+    let hash = rhumb_control::secrets::sha256(secret.as_bytes()).map(|b| format!("{b:02x}")).concat();
     let joined: rhumb_identity::JoinToken = join.parse().unwrap();
     for planted in [secret.as_str(), &secret[6..], &hash, join, joined.secret.as_str(), "t-admin"] {
         assert!(!text.contains(planted), "the log has a secret");
@@ -306,9 +306,11 @@ async fn an_order_beyond_the_tenants_accelerators_waits_and_says_why() {
         (&reasons[0]["needed"], &reasons[0]["free"]),
         (&json!("8 accelerators"), &json!("7 of the tenant's quota"))
     );
-    let (status, answer) = rig.call("t-acme", Method::POST, "/v1/quotes", &training("big", "west")).await;
-    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
-    assert_eq!(answer["refusals"][0]["reason"], "quota", "{answer}");
+    for path in ["/v1/quotes", "/v1/quotes?dry_run=true"] {
+        let (status, answer) = rig.call("t-acme", Method::POST, path, &training("big", "west")).await;
+        assert_eq!((status, &answer["outcome"]), (StatusCode::CREATED, &json!("refusal")), "{answer}");
+        assert_eq!((&answer["reasons"][0], &answer["binding"]), (&reasons[0], &json!(false)), "{answer}");
+    }
     assert_eq!(rig.get("t-admin", "/v1/admin/quotas/acme").await["held"]["accelerators_milli"], 0);
     // another tenant's fits meanwhile, and more is allowed later
     quota(&rig, "acme", json!({ "accelerators": 8 })).await;

@@ -40,9 +40,16 @@ pub enum QuotaCommand {
 }
 
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true, args = ["accelerators", "orders", "quotes"])]
 pub struct SetArgs {
     tenant: String,
+    #[command(flatten)]
+    bounds: Bounds,
+}
+
+/// At least one of them.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct Bounds {
     /// Accelerators that its orders and quotes hold, or `none` for as many as there are
     #[arg(long, value_name = "N|none")]
     accelerators: Option<Most>,
@@ -99,8 +106,8 @@ pub async fn quota(command: QuotaCommand, client: &Client, output: Output) -> Re
         QuotaCommand::Set(args) => {
             let path = ["v1", "admin", "quotas", args.tenant.as_str()];
             let mut quota = client.get(&path, vec![]).await?["quota"].take();
-            for (name, most) in [("accelerators", args.accelerators), ("orders", args.orders), ("quotes", args.quotes)]
-            {
+            let Bounds { accelerators, orders, quotes } = args.bounds;
+            for (name, most) in [("accelerators", accelerators), ("orders", orders), ("quotes", quotes)] {
                 if let Some(Most(most)) = most {
                     quota[name] = json!(most);
                 }
