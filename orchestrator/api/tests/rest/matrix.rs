@@ -6,7 +6,7 @@ use axum::http::{Method, StatusCode};
 use jiff::SignedDuration;
 use rhumb_api::{PUBLIC, openapi};
 use rhumb_control::secrets::sha256;
-use rhumb_model::{Action, Role, Scope, TokenId, role::permits};
+use rhumb_model::{Action, Role, Scope, TokenId};
 use rhumb_store::{Intent, Store, TokenRecord};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +78,20 @@ const EXPECTED: &[(&str, &str, Needs)] = {
         ("DELETE", "/v1/admin/authorities/{fingerprint}", Of(ManageAuthorities)),
     ]
 };
+
+/// Whom an action is for, written down once more: the program's own table is held against it.
+fn is_for(action: Action) -> &'static [Role] {
+    use Role::{Agent, Member, PlatformAdmin, SiteOperator, TenantAdmin, Viewer};
+    match action {
+        Action::ReadFederation => &[Viewer, Member, TenantAdmin, SiteOperator, PlatformAdmin],
+        Action::ReadWork => &[Viewer, Member, TenantAdmin, PlatformAdmin],
+        Action::Order => &[Member, TenantAdmin, PlatformAdmin],
+        Action::ManageTokens | Action::ReadTenants | Action::ReadAuditLog => &[TenantAdmin, PlatformAdmin],
+        Action::OperateSites => &[SiteOperator, PlatformAdmin],
+        Action::ManageTenants | Action::ManageAuthorities | Action::Inspect => &[PlatformAdmin],
+        Action::Sync => &[Agent],
+    }
+}
 
 const NOBODYS: &str = "0190a0a0-0000-7000-8000-000000000000";
 
@@ -182,7 +196,7 @@ async fn each_route_opens_to_whom_it_is_for_and_to_nobody_else() {
                 Needs::Nothing => check(token, &|s| s == StatusCode::OK).await,
                 Needs::JoinToken => check(token, &|s| s == StatusCode::UNAUTHORIZED).await,
                 Needs::Certificate => check(token, &|s| s == StatusCode::FORBIDDEN).await,
-                Needs::Action(action) if permits(role, action) => {
+                Needs::Action(action) if is_for(action).contains(&role) => {
                     let opened = |s: StatusCode| s != StatusCode::UNAUTHORIZED && s != StatusCode::FORBIDDEN;
                     // the path names the site east
                     let anothers = token == "t-west-op" && path.contains("{name}") && action == Action::OperateSites;
@@ -233,7 +247,8 @@ async fn what_is_anothers_is_not_there() {
                     _ => None,
                 }
             });
-            let right = if permits(role, action.unwrap()) { StatusCode::NOT_FOUND } else { StatusCode::FORBIDDEN };
+            let right =
+                if is_for(action.unwrap()).contains(&role) { StatusCode::NOT_FOUND } else { StatusCode::FORBIDDEN };
             assert_eq!(status, right, "{method} {path} with {stranger}: {answer}");
             // and what does not exist at all looks the same
             if right == StatusCode::NOT_FOUND && path.contains(NOBODYS) {
