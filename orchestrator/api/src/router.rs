@@ -88,7 +88,7 @@ impl Modify for Bearer {
 struct Api;
 
 fn routes_by_noun() -> OpenApiRouter<App> {
-    use routes::{admin, agent, enrolment, events, federation, ops, orders, paths, quotes};
+    use routes::{admin, agent, enrolment, events, federation, ops, orders, paths, quotes, tenants, tokens};
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(orders::list, orders::create))
         .routes(routes!(orders::get, orders::cancel, orders::amend))
@@ -113,7 +113,12 @@ fn routes_by_noun() -> OpenApiRouter<App> {
         .routes(routes!(events::stream))
         .routes(routes!(admin::audit))
         .routes(routes!(admin::drain))
-        .routes(routes!(admin::create_token))
+        .routes(routes!(admin::audit_log))
+        .routes(routes!(tokens::list, tokens::create))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(tenants::list, tenants::create))
+        .routes(routes!(tenants::get, tenants::close))
+        .routes(routes!(tenants::quota, tenants::set_quota))
         .routes(routes!(enrolment::create_join_token))
         .routes(routes!(enrolment::certificates))
         .routes(routes!(enrolment::revoke))

@@ -7,6 +7,7 @@ use crate::{
         federation::{LinkCommand, PathArgs, RouteCommand, SiteCommand},
         order::OrderCommand,
         quote::QuoteArgs,
+        tenant::{QuotaCommand, TenantCommand},
         token::TokenCommand,
     },
     demo::DemoArgs,
@@ -93,7 +94,13 @@ pub enum Command {
     Bench(BenchCommand),
     /// Check the invariants of the live server, or of plans offline
     Audit(AuditArgs),
-    /// Tokens of tenants
+    /// Who may order
+    #[command(subcommand, after_help = "Example:\n  rhumb tenant create vision-lab")]
+    Tenant(TenantCommand),
+    /// What a tenant may hold
+    #[command(subcommand, after_help = "Example:\n  rhumb quota set vision-lab --accelerators 64")]
+    Quota(QuotaCommand),
+    /// Tokens of people, programs and sites' operators
     #[command(subcommand, after_help = "Example:\n  rhumb token create vision-lab")]
     Token(TokenCommand),
     /// Print the completion script of a shell
@@ -147,6 +154,10 @@ mod tests {
             "rhumb place --federation f.yaml",
             "rhumb place --joint f.json --order a.yaml",
             "rhumb replay --federation f.yaml",
+            "rhumb quota set lab",
+            "rhumb quota set lab --orders few",
+            "rhumb token create lab --role root",
+            "rhumb token create lab --sites a",
         ] {
             let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");
@@ -176,6 +187,11 @@ mod tests {
             "rhumb replay --federation f --jobs j.csv --policy fifo --policy p.yaml --seed 7 --durations known --events e --plot o.html",
             "rhumb replay openb --nodes n --pods p --arrivals a --ranks r --policy fgd --seeds 42..51 --assignments f",
             "rhumb audit",
+            "rhumb tenant close lab",
+            "rhumb quota set lab --accelerators 64 --quotes none",
+            "rhumb token create lab",
+            "rhumb token create --role site-operator --sites a,b",
+            "rhumb token revoke x -o json",
             "rhumb audit --federation f --plans p --order a",
             "rhumb completion zsh",
         ] {

@@ -14,10 +14,11 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use rhumb_api::{App, Gate, Hosts, router, serve, serve_tls};
 use rhumb_control::{
     Base, Desk, DeskError, ServerConfig,
-    config::{TokenEntry, TokenKindEntry},
+    config::TokenEntry,
     secrets::{Secret, sha256},
 };
-use rhumb_store::{AnyStore, Intent, Outcome, PostgresLimits, Store, StoreError, TokenKind, TokenRecord};
+use rhumb_model::{Role, Scope, TokenId};
+use rhumb_store::{AnyStore, Conflict, Intent, Outcome, PostgresLimits, Store, StoreError, TokenRecord};
 use std::{
     io,
     net::SocketAddr,
@@ -256,25 +257,48 @@ async fn put_tokens(store: &AnyStore, entries: &[TokenEntry]) -> anyhow::Result<
             "the token in {} is too short: use at least 32 characters",
             entry.file.display()
         );
-        let kind = match entry.kind {
-            TokenKindEntry::Tenant => TokenKind::Tenant,
-            TokenKindEntry::Admin => TokenKind::Admin,
-            TokenKindEntry::Agent => TokenKind::Agent,
-        };
+        let now = Timestamp::now();
+        let scope = scope(entry)?;
+        if let Some(tenant) = scope.tenant() {
+            intents.push(Intent::KnowTenant { name: tenant.clone(), at: now });
+        }
         intents.push(Intent::PutToken(TokenRecord {
+            id: TokenId(uuid::Uuid::now_v7()),
             sha256: sha256(token.as_bytes()),
-            kind,
-            subject: entry.subject.clone(),
-            created: Timestamp::now(),
+            role: entry.kind,
+            scope,
+            created: now,
+            created_by: "configuration".to_owned(),
             expires: None,
+            revoked: None,
         }));
     }
     for outcome in store.commit(intents).await.context("cannot store the tokens")? {
-        if let Outcome::Refused(why) = outcome {
-            anyhow::bail!("a token was refused: {why}");
+        match outcome {
+            // the file is older than the decision to close it
+            Outcome::Refused(Conflict::Tenant(tenant)) => {
+                tracing::warn!(%tenant, "a token of the configuration opens nothing: its tenant is closed");
+            }
+            Outcome::Refused(why) => anyhow::bail!("a token was refused: {why}"),
+            _ => {}
         }
     }
     Ok(())
+}
+
+fn scope(entry: &TokenEntry) -> anyhow::Result<Scope> {
+    let subject = &entry.subject;
+    let wrong = || format!("\"{subject}\" is no subject for the token in {}", entry.file.display());
+    Ok(match entry.kind {
+        Role::Agent => Scope::Point(subject.parse().with_context(wrong)?),
+        Role::SiteOperator => {
+            let sites = subject.split(',').map(|s| s.trim().parse());
+            Scope::Sites(sites.collect::<Result<_, _>>().with_context(wrong)?)
+        }
+        Role::Viewer | Role::Member | Role::TenantAdmin | Role::PlatformAdmin => {
+            Scope::Tenant(subject.parse().with_context(wrong)?)
+        }
+    })
 }
 
 fn recorder() -> anyhow::Result<PrometheusHandle> {

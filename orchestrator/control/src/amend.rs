@@ -1,13 +1,8 @@
 //! An order takes another document: any where it still waits, and what was decided on the one before is then refused when it
 //! is committed; one with other rates and delay bounds of its flows where it is in progress.
 
-use crate::{
-    desk::{Caller, Desk},
-    error::DeskError,
-    hub::Pulse,
-    sagas::Mail,
-};
-use rhumb_model::{Order, OrderId, OrderState};
+use crate::{caller::Caller, desk::Desk, error::DeskError, hub::Pulse, sagas::Mail};
+use rhumb_model::{Action, Order, OrderId, OrderState};
 use rhumb_store::{Conflict, Intent, NewEvent, OrderChange, OrderRecord, Outcome, Store};
 use tokio::sync::oneshot;
 
@@ -24,6 +19,7 @@ impl<S: Store> Desk<S> {
         document: Order,
         version: Option<i64>,
     ) -> Result<OrderRecord, DeskError> {
+        caller.may(Action::Order)?;
         self.check_references(&document)?;
         for _ in 0..TRIES {
             let order = self.order(caller, id).await?;

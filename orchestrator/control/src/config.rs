@@ -1,7 +1,7 @@
 //! Configuration of the orchestrator: built-in defaults and a file; unknown keys are refused.
 
 use jiff::SignedDuration;
-use rhumb_model::{LinkId, PointName, Span};
+use rhumb_model::{LinkId, PointName, Role, Span};
 use rhumb_placement::Policy;
 pub use rhumb_provision::RouteRules;
 use serde::{Deserialize, Serialize};
@@ -65,17 +65,10 @@ pub enum Provider {
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
     pub file: PathBuf,
-    pub kind: TokenKindEntry,
-    /// Tenant or point.
+    /// `tenant` and `admin` are understood as `member` and `platform-admin`.
+    pub kind: Role,
+    /// Tenant, or point of an agent, or a site operator's sites with commas.
     pub subject: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TokenKindEntry {
-    Tenant,
-    Admin,
-    Agent,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

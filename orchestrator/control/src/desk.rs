@@ -2,6 +2,7 @@
 
 use crate::{
     base::Base,
+    caller::Caller,
     config::ServerConfig,
     enrolment::{self, Trust},
     error::DeskError,
@@ -14,11 +15,11 @@ use crate::{
 };
 use jiff::Timestamp;
 use rhumb_federation::FigureBook;
-use rhumb_model::{OrderId, PointName, QuoteId, SiteName, TenantName};
+use rhumb_model::{Action, OrderId, PointName, QuoteId, SiteName};
 use rhumb_provision::Stamp;
 use rhumb_store::{
-    DecisionRecord, EventRecord, Intent, OrderFilter, OrderRecord, Page, PointRecord, QuoteRecord, Store, TokenKind,
-    UsageRecord, record::LogRecord,
+    DecisionRecord, EventRecord, Intent, OrderFilter, OrderRecord, Page, PointRecord, QuoteRecord, Store, UsageRecord,
+    record::LogRecord,
 };
 use rhumb_wire::PeerLink;
 use std::{
@@ -34,19 +35,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 const ENDING: Duration = Duration::from_secs(15);
 /// Pause before a loop that failed is begun anew.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// Who asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
-    pub kind: TokenKind,
-    pub tenant: TenantName,
-}
-
-impl Caller {
-    pub fn sees(&self, tenant: &TenantName) -> bool {
-        self.kind == TokenKind::Admin || &self.tenant == tenant
-    }
-}
 
 #[derive(Debug)]
 pub struct Desk<S> {
@@ -219,7 +207,7 @@ impl<S: Store> Desk<S> {
 
     /// Whether the order is one that the caller may see, as far as this process knows.
     pub fn may_name(&self, caller: &Caller, order: OrderId) -> bool {
-        caller.kind == TokenKind::Admin || self.roll().owner(order).is_some_and(|t| caller.sees(t))
+        caller.sees_all() || self.roll().owner(order).is_some_and(|t| caller.sees(t))
     }
 
     pub fn stopping(&self) -> CancellationToken {
@@ -250,6 +238,7 @@ impl<S: Store> Desk<S> {
 
     /// An order that the caller may see; another tenant's does not exist for him.
     pub async fn order(&self, caller: &Caller, id: OrderId) -> Result<OrderRecord, DeskError> {
+        caller.may(Action::ReadWork)?;
         match self.inner.store.order(id).await? {
             Some(order) if caller.sees(&order.tenant) => Ok(order),
             _ => Err(DeskError::NotFound { kind: "order", id: id.to_string() }),
@@ -257,8 +246,9 @@ impl<S: Store> Desk<S> {
     }
 
     pub async fn orders(&self, caller: &Caller, mut filter: OrderFilter) -> Result<Page<OrderRecord>, DeskError> {
-        if caller.kind != TokenKind::Admin {
-            filter.tenant = Some(caller.tenant.clone());
+        caller.may(Action::ReadWork)?;
+        if !caller.sees_all() {
+            filter.tenant = Some(caller.tenant()?.clone());
         }
         filter.limit = filter.limit.clamp(1, 200);
         Ok(self.inner.store.orders(&filter).await?)
@@ -306,6 +296,7 @@ impl<S: Store> Desk<S> {
     }
 
     pub async fn quote(&self, caller: &Caller, id: QuoteId) -> Result<QuoteRecord, DeskError> {
+        caller.may(Action::ReadWork)?;
         match self.inner.store.quote(id).await? {
             Some(quote) if caller.sees(&quote.tenant) => Ok(quote),
             _ => Err(DeskError::NotFound { kind: "quote", id: id.to_string() }),
@@ -314,13 +305,13 @@ impl<S: Store> Desk<S> {
 
     /// Nothing new starts at a draining site; what runs there runs on.
     pub async fn drain(&self, caller: &Caller, site: &SiteName, draining: bool) -> Result<(), DeskError> {
-        if caller.kind != TokenKind::Admin {
-            return Err(DeskError::Forbidden("only a platform administrator may drain a site".into()));
-        }
+        caller.operates(site)?;
         if !self.inner.base.is_site(site) {
             return Err(DeskError::NotFound { kind: "site", id: site.to_string() });
         }
-        self.inner.store.commit(vec![Intent::Drain { site: site.clone(), draining }]).await?;
+        let action = if draining { "site.drain" } else { "site.undrain" };
+        let entry = caller.entry(self.now(), action, site, None);
+        self.administer(Intent::Drain { site: site.clone(), draining }, entry).await?;
         self.inner.hub.wake_placer_for_all();
         self.inner.hub.pulse(crate::hub::Pulse::Site(site.clone()));
         Ok(())

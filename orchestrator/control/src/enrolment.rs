@@ -6,15 +6,16 @@
 //! - All orchestrators of one database trust the same authorities; their keys are kept under the common secret.
 
 use crate::{
+    caller::Caller,
     config::signed,
-    desk::{Caller, Desk},
+    desk::Desk,
     error::DeskError,
     secrets::{octets, sha256},
 };
 use jiff::Timestamp;
 use rhumb_identity::{Authority, Identity, IdentityError, Issued, JoinSecret, JoinToken, Serial};
-use rhumb_model::{DocumentError, PointName, Span};
-use rhumb_store::{AuthorityRecord, CertificateRecord, Conflict, Intent, JoinTokenRecord, Outcome, Store, TokenKind};
+use rhumb_model::{Action, DocumentError, PointName, Role, Span};
+use rhumb_store::{AuditEntry, AuthorityRecord, CertificateRecord, Conflict, Intent, JoinTokenRecord, Outcome, Store};
 use rhumb_wire::{Hearer, Report};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::watch;
@@ -68,7 +69,7 @@ impl<S: Store> Desk<S> {
         life: Span,
         most_devices: Option<u32>,
     ) -> Result<(JoinToken, Timestamp), DeskError> {
-        admin(caller, "make a join token")?;
+        caller.operates(point)?;
         if !self.inner.base.agents().any(|p| p == point) {
             let reason = format!("point {point} has no agent in the federation: add it there first");
             return Err(DocumentError::one("/point", reason).into());
@@ -84,7 +85,9 @@ impl<S: Store> Desk<S> {
         let expires = created + signed(life);
         let sha256 = sha256(secret.as_str().as_bytes());
         let record = JoinTokenRecord { sha256, point: point.clone(), most_devices, created, expires, used: None };
-        self.settle(Intent::PutJoinToken(record)).await?;
+        let mut entry = caller.entry(created, "join-token.create", point, None);
+        entry.detail = serde_json::json!({ "expires": expires, "most_accelerators": most_devices });
+        self.administer(Intent::PutJoinToken(record), entry).await?;
         tracing::info!(%point, %expires, "a join token was made");
         Ok((JoinToken { secret, fingerprint: trust.eldest.fingerprint().to_owned() }, expires))
     }
@@ -104,7 +107,17 @@ impl<S: Store> Desk<S> {
         let trust = self.trusted()?;
         let issued = self.sign(&trust, request, &token.point)?;
         let certificate = record(&issued, &token.point, token.most_devices, now);
+        let entry = AuditEntry {
+            at: now,
+            actor: format!("agent {}", token.point),
+            role: Role::Agent.to_string(),
+            action: "certificate.create".into(),
+            target: certificate.serial.clone(),
+            tenant: None,
+            detail: serde_json::json!({ "point": token.point, "expires": certificate.expires }),
+        };
         let enrol = Intent::Enrol { token: hash, certificate, at: now };
+        let enrol = Intent::Administer { change: Box::new(enrol), entry };
         match self.inner.store.commit(vec![enrol]).await?.pop() {
             Some(Outcome::Refused(Conflict::JoinToken)) => {
                 metrics::counter!(crate::metrics::JOINS_REFUSED).increment(1);
@@ -171,25 +184,35 @@ impl<S: Store> Desk<S> {
     }
 
     pub async fn certificates(&self, caller: &Caller, point: &PointName) -> Result<Vec<CertificateRecord>, DeskError> {
-        admin(caller, "see certificates")?;
+        caller.operates(point)?;
         Ok(self.inner.store.certificates(point).await?)
     }
 
     /// From here on the certificate opens nothing, on open connections too.
     pub async fn revoke(&self, caller: &Caller, serial: Serial) -> Result<(), DeskError> {
-        admin(caller, "revoke a certificate")?;
-        let revoke = Intent::Revoke { serial: serial.to_string(), at: self.now() };
-        self.settle_known(revoke, "certificate", serial.to_string()).await?;
+        caller.may(Action::OperateSites)?;
+        let serial = serial.to_string();
+        let known = self.inner.store.certificate(&serial).await?;
+        // a certificate of another operator's site does not exist for this one
+        let Some(known) = known.filter(|c| caller.operates(&c.point).is_ok()) else {
+            return Err(DeskError::NotFound { kind: "certificate", id: serial });
+        };
+        let at = self.now();
+        let mut entry = caller.entry(at, "certificate.revoke", &serial, None);
+        entry.detail = serde_json::json!({ "point": known.point });
+        let revoke = Intent::Revoke { serial: serial.clone(), at };
+        self.administer_known(revoke, entry, "certificate", serial.clone()).await?;
         tracing::info!(%serial, "a certificate was revoked");
         self.look_at_trust().await
     }
 
     /// A new authority signs from here on; those before it stay trusted until they are retired.
     pub async fn rotate_authority(&self, caller: &Caller) -> Result<String, DeskError> {
-        admin(caller, "make an authority")?;
+        caller.may(Action::ManageAuthorities)?;
         let made = self.new_authority()?;
         let fingerprint = made.fingerprint.clone();
-        self.settle(Intent::PutAuthority(made)).await?;
+        let entry = caller.entry(made.created, "authority.create", &fingerprint, None);
+        self.administer(Intent::PutAuthority(made), entry).await?;
         tracing::info!(fingerprint, "a new authority signs");
         self.look_at_trust().await?;
         Ok(fingerprint)
@@ -197,21 +220,14 @@ impl<S: Store> Desk<S> {
 
     /// What an older authority signed is worth nothing from here on.
     pub async fn retire_authority(&self, caller: &Caller, fingerprint: &str) -> Result<(), DeskError> {
-        admin(caller, "retire an authority")?;
-        let retire = Intent::RetireAuthority { fingerprint: fingerprint.to_owned(), at: self.now() };
+        caller.may(Action::ManageAuthorities)?;
+        let at = self.now();
+        let retire = Intent::RetireAuthority { fingerprint: fingerprint.to_owned(), at };
+        let entry = caller.entry(at, "authority.retire", fingerprint, None);
         let id = format!("{fingerprint} that a newer one has followed");
-        self.settle_known(retire, "authority", id).await?;
+        self.administer_known(retire, entry, "authority", id).await?;
         tracing::info!(fingerprint, "an authority was retired");
         self.look_at_trust().await
-    }
-
-    /// Of something that has to be there already.
-    async fn settle_known(&self, intent: Intent, kind: &'static str, id: String) -> Result<(), DeskError> {
-        match self.inner.store.commit(vec![intent]).await?.pop() {
-            Some(Outcome::Refused(Conflict::Missing(_))) => Err(DeskError::NotFound { kind, id }),
-            Some(Outcome::Refused(why)) => Err(DeskError::refused(&why)),
-            _ => Ok(()),
-        }
     }
 
     async fn settle(&self, intent: Intent) -> Result<(), DeskError> {
@@ -284,13 +300,6 @@ pub(crate) async fn follow<S: Store>(desk: Desk<S>) {
             tracing::warn!(%error, "whom to trust could not be read; what is known stays");
         }
     }
-}
-
-fn admin(caller: &Caller, what: &str) -> Result<(), DeskError> {
-    if caller.kind == TokenKind::Admin {
-        return Ok(());
-    }
-    Err(DeskError::Forbidden(format!("only a platform administrator may {what}")))
 }
 
 fn record(issued: &Issued, point: &PointName, most_devices: Option<u32>, at: Timestamp) -> CertificateRecord {

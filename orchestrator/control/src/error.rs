@@ -1,7 +1,7 @@
 //! What a use case may answer instead of a result. The API turns each variant into one problem type.
 
-use rhumb_model::{DocumentError, Reason};
-use rhumb_store::{Conflict, StoreError};
+use rhumb_model::{DocumentError, Reason, ReasonKind};
+use rhumb_store::{Conflict, QuotaKind, StoreError, thousandths};
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeskError {
@@ -43,8 +43,24 @@ impl DeskError {
         match why {
             Conflict::Quote(id) => Self::QuoteGone(id.to_string()),
             Conflict::Version(..) => Self::Stale,
+            Conflict::Tenant(_) => Self::Forbidden(format!("{why}: nothing new is taken from it")),
+            Conflict::Quota { kind, needed_milli, free_milli } => {
+                Self::Refused(vec![over_quota(*kind, *needed_milli, *free_milli)])
+            }
             other => Self::Conflict(other.to_string()),
         }
+    }
+}
+
+/// What a tenant's quota has not.
+pub(crate) fn over_quota(kind: QuotaKind, needed_milli: u64, free_milli: u64) -> Reason {
+    Reason {
+        reason: ReasonKind::Quota,
+        component: None,
+        flow: None,
+        site: None,
+        needed: format!("{} {kind}", thousandths(needed_milli)),
+        free: format!("{} of the tenant's quota", thousandths(free_milli)),
     }
 }
 

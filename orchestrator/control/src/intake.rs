@@ -1,13 +1,14 @@
 //! Orders come in: checked, durable, acknowledged; and are asked to stop.
 
 use crate::{
-    desk::{Caller, Desk},
+    caller::Caller,
+    desk::Desk,
     error::{DeskError, is_passing},
     hub::Pulse,
     metrics as names,
     sagas::Mail,
 };
-use rhumb_model::{DocumentError, Order, OrderId, OrderState, Problem, QuoteId, order::End};
+use rhumb_model::{Action, DocumentError, Order, OrderId, OrderState, Problem, QuoteId, order::End};
 use rhumb_store::{Conflict, IdempotencyRecord, Intent, NewEvent, OrderChange, OrderRecord, Outcome, Store};
 use tokio::sync::oneshot;
 
@@ -34,14 +35,15 @@ impl<S: Store> Desk<S> {
         key: Option<Idempotency>,
         traceparent: Option<String>,
     ) -> Result<Accepted, DeskError> {
+        caller.may(Action::Order)?;
         if let Some(again) = self.answered(caller, key.as_ref()).await? {
             return Ok(Accepted::Again(again));
         }
         self.check_references(&document)?;
         self.check_pending(caller)?;
-        let record = self.new_record(caller, document, traceparent);
+        let record = self.new_record(caller, document, traceparent)?;
         let event = acknowledged();
-        let idempotency = key.map(|k| remember(caller, k, record.id, record.created));
+        let idempotency = key.map(|k| remember(&record, k));
         let intent = Intent::AcceptOrder { record: Box::new(record.clone()), event, idempotency };
         self.accept(caller, intent, record).await
     }
@@ -54,6 +56,7 @@ impl<S: Store> Desk<S> {
         key: Option<Idempotency>,
         traceparent: Option<String>,
     ) -> Result<Accepted, DeskError> {
+        caller.may(Action::Order)?;
         if let Some(again) = self.answered(caller, key.as_ref()).await? {
             return Ok(Accepted::Again(again));
         }
@@ -62,13 +65,13 @@ impl<S: Store> Desk<S> {
         if !quote.binding || quote.plan.is_none() {
             return Err(DeskError::Conflict(format!("quote {id} holds nothing: order its document directly")));
         }
-        let mut record = self.new_record(caller, quote.document.clone(), traceparent);
+        let mut record = self.new_record(caller, quote.document.clone(), traceparent)?;
         record.quote_id = Some(id);
         record.plan.clone_from(&quote.plan);
         record.cost = quote.plan.as_ref().map(|p| p.cost);
         record.generation = 1;
         record.state = OrderState::Held;
-        let idempotency = key.map(|k| remember(caller, k, record.id, record.created));
+        let idempotency = key.map(|k| remember(&record, k));
         let held = NewEvent {
             kind: "state".into(),
             phase: None,
@@ -132,7 +135,7 @@ impl<S: Store> Desk<S> {
         key: Option<&Idempotency>,
     ) -> Result<Option<String>, DeskError> {
         let Some(key) = key else { return Ok(None) };
-        let Some(found) = self.inner.store.idempotency(caller.tenant.as_str(), &key.key).await? else {
+        let Some(found) = self.inner.store.idempotency(caller.tenant()?.as_str(), &key.key).await? else {
             return Ok(None);
         };
         if found.body_sha256 != key.body_sha256 {
@@ -225,23 +228,24 @@ impl<S: Store> Desk<S> {
 
     fn check_pending(&self, caller: &Caller) -> Result<(), DeskError> {
         let limit = self.inner.config.limits.orders_per_tenant;
-        let count = self.roll().orders_of(&caller.tenant);
+        let tenant = caller.tenant()?;
+        let count = self.roll().orders_of(tenant);
         if count >= limit {
-            return Err(DeskError::TooMany {
-                tenant: caller.tenant.to_string(),
-                what: "unfinished orders",
-                count,
-                limit,
-            });
+            return Err(DeskError::TooMany { tenant: tenant.to_string(), what: "unfinished orders", count, limit });
         }
         Ok(())
     }
 
-    fn new_record(&self, caller: &Caller, document: Order, traceparent: Option<String>) -> OrderRecord {
+    fn new_record(
+        &self,
+        caller: &Caller,
+        document: Order,
+        traceparent: Option<String>,
+    ) -> Result<OrderRecord, DeskError> {
         let now = self.now();
-        OrderRecord {
+        Ok(OrderRecord {
             id: OrderId(uuid::Uuid::now_v7()),
-            tenant: caller.tenant.clone(),
+            tenant: caller.tenant()?.clone(),
             document,
             state: OrderState::Acknowledged,
             phase: None,
@@ -257,12 +261,13 @@ impl<S: Store> Desk<S> {
             created: now,
             updated: now,
             traceparent,
-        }
+        })
     }
 
     /// Asks an order to stop. What has not begun is cancelled at once; the rest is `cancelling` until all of it is gone.
     /// With a version, only the order as it had then.
     pub async fn cancel(&self, caller: &Caller, id: OrderId, version: Option<i64>) -> Result<OrderRecord, DeskError> {
+        caller.may(Action::Order)?;
         // a placer's commit between the read and the change only makes the version stale: look again
         for _ in 0..20 {
             let order = self.order(caller, id).await?;
@@ -323,12 +328,12 @@ fn acknowledged() -> NewEvent {
     }
 }
 
-fn remember(caller: &Caller, key: Idempotency, id: OrderId, at: jiff::Timestamp) -> IdempotencyRecord {
+fn remember(order: &OrderRecord, key: Idempotency) -> IdempotencyRecord {
     IdempotencyRecord {
-        tenant: caller.tenant.clone(),
+        tenant: order.tenant.clone(),
         key: key.key,
         body_sha256: key.body_sha256,
-        answer: Some((201, id.to_string())),
-        at,
+        answer: Some((201, order.id.to_string())),
+        at: order.created,
     }
 }

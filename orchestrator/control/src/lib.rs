@@ -12,6 +12,7 @@ mod amend;
 pub mod audit;
 pub mod base;
 mod begin;
+mod caller;
 pub mod config;
 pub mod desk;
 mod detour;
@@ -33,12 +34,14 @@ mod roll;
 mod sagas;
 pub mod secrets;
 mod sync;
+pub mod tenant;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod token;
 
 pub use base::Base;
+pub use caller::Caller;
 pub use config::ServerConfig;
-pub use desk::{Caller, Desk};
+pub use desk::Desk;
 pub use error::DeskError;
 pub use judgement::Decide;

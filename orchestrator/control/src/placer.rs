@@ -2,14 +2,14 @@
 
 use crate::{
     desk::Desk,
-    error::DeskError,
+    error::{DeskError, over_quota},
     hub::Pulse,
     judgement::{Judgement, Question, same_kinds},
     live_view::Sight,
     metrics as names,
     sagas::Mail,
 };
-use rhumb_model::{OrderId, OrderState, SiteName};
+use rhumb_model::{OrderId, OrderState, Reason, SiteName};
 use rhumb_store::{Conflict, Intent, NewEvent, OrderChange, OrderRecord, Picture, Store};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -178,6 +178,9 @@ impl<S: Store> Desk<S> {
                     Some(now) if matches!(now.state, OrderState::Acknowledged | OrderState::Pending) => order = now,
                     _ => return Ok(()),
                 },
+                Err(Conflict::Quota { kind, needed_milli, free_milli }) => {
+                    return self.wait_for_quota(&order, over_quota(kind, needed_milli, free_milli)).await;
+                }
                 Err(conflict) => {
                     metrics::counter!(names::PLACEMENT_CONFLICTS).increment(1);
                     tracing::debug!(%conflict, "a decision lost a race: deciding again");
@@ -185,6 +188,23 @@ impl<S: Store> Desk<S> {
             }
         }
         tracing::warn!("an order lost every race: it waits for the next round");
+        Ok(())
+    }
+
+    /// It fits, and its tenant may not have it now.
+    async fn wait_for_quota(&self, order: &OrderRecord, reason: Reason) -> Result<(), DeskError> {
+        if order.state == OrderState::Pending && order.reasons == std::slice::from_ref(&reason) {
+            return Ok(());
+        }
+        let message = format!("order waits: {} (needed {}, free {})", reason.reason, reason.needed, reason.free);
+        let change = OrderChange {
+            state: Some(OrderState::Pending),
+            reasons: Some(vec![reason]),
+            events: vec![state_event(OrderState::Pending, message)],
+            ..OrderChange::nothing(order.id, order.version, self.now())
+        };
+        self.inner.store.commit(vec![Intent::Change(Box::new(change))]).await?;
+        self.inner.hub.pulse(Pulse::Order(order.id));
         Ok(())
     }
 

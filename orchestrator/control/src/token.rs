@@ -1,28 +1,30 @@
-//! Tokens that an administrator makes: shown once, known by their hash from then on.
+//! Tokens that administrators make: shown once, known by their hash from then on.
 
 use crate::{
-    desk::{Caller, Desk},
+    caller::Caller,
+    desk::Desk,
     error::DeskError,
     intake::Idempotency,
     secrets::{new_token, sha256},
 };
 use jiff::Timestamp;
-use rhumb_model::{DocumentError, PointName, TenantName};
-use rhumb_store::{Conflict, IdempotencyRecord, Intent, Outcome, Store, TokenKind, TokenRecord};
+use rhumb_model::{Action, DocumentError, Role, Scope, TokenId};
+use rhumb_store::{Conflict, IdempotencyRecord, Intent, Outcome, Store, TokenFilter, TokenRecord};
 
-/// Who a new token is for.
+/// What a new token is to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bearer {
-    Tenant(TenantName),
-    /// The agent of this point.
-    Agent(PointName),
+pub struct Wish {
+    pub role: Role,
+    /// Of the kind that suits the role.
+    pub scope: Scope,
+    pub expires: Option<Timestamp>,
 }
 
 /// The only time that the token itself is seen.
 #[derive(Clone)]
 pub struct NewToken {
     pub token: String,
-    pub expires: Option<Timestamp>,
+    pub record: TokenRecord,
 }
 
 impl std::fmt::Debug for NewToken {
@@ -36,50 +38,112 @@ impl<S: Store> Desk<S> {
     pub async fn create_token(
         &self,
         caller: &Caller,
-        bearer: &Bearer,
-        expires: Option<Timestamp>,
+        wish: Wish,
         key: Option<Idempotency>,
     ) -> Result<NewToken, DeskError> {
-        if caller.kind != TokenKind::Admin {
-            return Err(DeskError::Forbidden("only a platform administrator may make a token".into()));
-        }
+        caller.may(Action::ManageTokens)?;
         let now = self.now();
-        if expires.is_some_and(|at| at <= now) {
-            return Err(DocumentError::one("/expires", "it has passed: write an instant to come").into());
-        }
-        let (kind, subject) = match bearer {
-            Bearer::Tenant(name) => (TokenKind::Tenant, name.to_string()),
-            Bearer::Agent(point) if self.inner.base.agents().any(|p| p == point) => {
-                (TokenKind::Agent, point.to_string())
-            }
-            Bearer::Agent(point) => {
-                let reason = format!("point {point} has no agent in the federation: add it there first");
-                return Err(DocumentError::one("/subject", reason).into());
-            }
-        };
+        self.check_wish(caller, &wish, now).await?;
         if let Some(key) = key {
-            let remembered = Intent::Remember(IdempotencyRecord {
-                tenant: caller.tenant.clone(),
-                key: key.key,
-                body_sha256: key.body_sha256,
-                answer: Some((201, "shown".into())),
-                at: now,
-            });
-            if let Some(Outcome::Refused(why)) = self.inner.store.commit(vec![remembered]).await?.pop() {
-                return Err(match why {
-                    Conflict::Key => DeskError::Conflict(
-                        "a token was made with this idempotency key and is not shown again: use a new key".into(),
-                    ),
-                    other => DeskError::refused(&other),
-                });
-            }
+            self.claim(caller, key, now).await?;
         }
         let token = new_token().map_err(|e| DeskError::Internal(e.to_string()))?;
-        let record = TokenRecord { sha256: sha256(token.as_bytes()), kind, subject, created: now, expires };
-        if let Some(Outcome::Refused(why)) = self.inner.store.commit(vec![Intent::PutToken(record)]).await?.pop() {
-            return Err(DeskError::refused(&why));
+        let Wish { role, scope, expires } = wish;
+        let record = TokenRecord {
+            id: TokenId(uuid::Uuid::now_v7()),
+            sha256: sha256(token.as_bytes()),
+            role,
+            scope,
+            created: now,
+            created_by: caller.token.to_string(),
+            expires,
+            revoked: None,
+        };
+        let mut entry = caller.entry(now, "token.create", record.id, record.scope.tenant());
+        entry.detail = serde_json::json!({ "role": role, "expires": expires });
+        match &record.scope {
+            Scope::Sites(sites) => entry.detail["sites"] = serde_json::json!(sites),
+            Scope::Point(point) => entry.detail["point"] = serde_json::json!(point),
+            Scope::Tenant(_) => {}
         }
-        tracing::info!(?kind, ?bearer, "a token was made");
-        Ok(NewToken { token, expires })
+        self.administer(Intent::PutToken(record.clone()), entry).await?;
+        tracing::info!(token = %record.id, %role, "a token was made");
+        Ok(NewToken { token, record })
+    }
+
+    async fn check_wish(&self, caller: &Caller, wish: &Wish, now: Timestamp) -> Result<(), DeskError> {
+        let wrong = |pointer: &str, reason: String| Err(DocumentError::one(pointer, reason).into());
+        if !caller.role.may_grant(wish.role) {
+            let own = caller.role;
+            return Err(DeskError::Forbidden(format!("a token of role {own} may not make one of role {}", wish.role)));
+        }
+        if !wish.scope.suits(wish.role) {
+            return wrong("/role", format!("role {} is not of this kind of thing: see its description", wish.role));
+        }
+        if wish.expires.is_some_and(|at| at <= now) {
+            return wrong("/expires", "it has passed: write an instant to come".into());
+        }
+        match &wish.scope {
+            Scope::Tenant(tenant) => {
+                // another tenant does not exist for a tenant's administrator
+                let known = if caller.sees(tenant) { self.inner.store.tenant(tenant).await? } else { None };
+                match known {
+                    None => wrong("/tenant", format!("tenant {tenant} does not exist: make it first")),
+                    Some(known) if known.closed.is_some() => {
+                        wrong("/tenant", format!("tenant {tenant} is closed: no token of it would open anything"))
+                    }
+                    Some(_) => Ok(()),
+                }
+            }
+            Scope::Sites(sites) if sites.is_empty() => wrong("/sites", "it names no site: name at least one".into()),
+            Scope::Sites(sites) => match sites.iter().find(|s| !self.inner.base.agents().any(|p| p == *s)) {
+                Some(site) => wrong("/sites", format!("site {site} is not in the federation: add it there first")),
+                None => Ok(()),
+            },
+            Scope::Point(point) if self.inner.base.agents().any(|p| p == point) => Ok(()),
+            Scope::Point(point) => {
+                wrong("/subject", format!("point {point} has no agent in the federation: add it there first"))
+            }
+        }
+    }
+
+    async fn claim(&self, caller: &Caller, key: Idempotency, now: Timestamp) -> Result<(), DeskError> {
+        let remembered = Intent::Remember(IdempotencyRecord {
+            tenant: caller.tenant()?.clone(),
+            key: key.key,
+            body_sha256: key.body_sha256,
+            answer: Some((201, "shown".into())),
+            at: now,
+        });
+        match self.inner.store.commit(vec![remembered]).await?.pop() {
+            Some(Outcome::Refused(Conflict::Key)) => Err(DeskError::Conflict(
+                "a token was made with this idempotency key and is not shown again: use a new key".into(),
+            )),
+            Some(Outcome::Refused(other)) => Err(DeskError::refused(&other)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Newest first, at most 200; a tenant's administrator sees those of his tenant.
+    pub async fn tokens(
+        &self,
+        caller: &Caller,
+        before: Option<TokenId>,
+        limit: u32,
+    ) -> Result<Vec<TokenRecord>, DeskError> {
+        caller.may(Action::ManageTokens)?;
+        let filter = TokenFilter { tenant: caller.only()?, before, limit };
+        Ok(self.inner.store.tokens(&filter).await?)
+    }
+
+    /// From the next request on it opens nothing. What the caller may not see is not there.
+    pub async fn revoke_token(&self, caller: &Caller, id: TokenId) -> Result<(), DeskError> {
+        caller.may(Action::ManageTokens)?;
+        let at = self.now();
+        let within = caller.only()?;
+        let entry = caller.entry(at, "token.revoke", id, within.as_ref());
+        self.administer_known(Intent::RevokeToken { id, within, at }, entry, "token", id.to_string()).await?;
+        tracing::info!(token = %id, "a token was revoked");
+        Ok(())
     }
 }

@@ -36,3 +36,5 @@ id!(/// An order, from its acknowledgement on.
     OrderId);
 id!(/// A quote; what it holds is held under this id until it expires or becomes an order.
     QuoteId);
+id!(/// A token: its name for those who manage it, which says nothing of the token itself.
+    TokenId);

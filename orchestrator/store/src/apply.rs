@@ -1,8 +1,9 @@
 //! One intent on one connection, within a transaction that the caller undoes if it fails.
 //!
-//! Rows are locked in one order everywhere: order or quote, then sites (points) by name, then nodes and devices under
+//! Rows are locked in one order everywhere: order, then tenant, then quote, then sites (points) by name, then nodes and devices under
 //! those, then links by id, then the numbers of tunnels. The point's row is the mutex of all that is held at the site.
 
+mod admission;
 mod enrolment;
 mod hold;
 mod key;
@@ -24,6 +25,7 @@ use crate::{
 pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcome, Fault> {
     match intent {
         Intent::AcceptOrder { record, event, idempotency } => {
+            order::admit(session, &record.tenant).await?;
             order::insert(session, record, std::slice::from_ref(event)).await?;
             key::answer(session, idempotency.as_ref()).await?;
             Ok(Outcome::Changed { version: record.version })
@@ -59,7 +61,17 @@ pub async fn intent(session: &mut Session<'_>, intent: &Intent) -> Result<Outcom
         Intent::Inventory { site, nodes } => world::inventory(session, site, nodes).await,
         Intent::Heard { point, boot, seq, at } => world::heard(session, point, *boot, *seq, *at).await,
         Intent::Drain { site, draining } => world::drain(session, site, *draining).await,
-        Intent::PutToken(token) => key::put_token(session, token).await,
+        Intent::PutTenant(tenant) => admission::put_tenant(session, tenant).await,
+        Intent::KnowTenant { name, at } => admission::know_tenant(session, name, *at).await,
+        Intent::CloseTenant { name, at } => admission::close_tenant(session, name, *at).await,
+        Intent::SetQuota { tenant, quota } => admission::set_quota(session, tenant, *quota).await,
+        Intent::PutToken(token) => admission::put_token(session, token).await,
+        Intent::RevokeToken { id, within, at } => admission::revoke_token(session, *id, within.as_ref(), *at).await,
+        Intent::Administer { change, entry } => {
+            let outcome = Box::pin(self::intent(session, change)).await?;
+            admission::log(session, entry).await?;
+            Ok(outcome)
+        }
         Intent::PutAuthority(authority) => enrolment::put_authority(session, authority).await,
         Intent::RetireAuthority { fingerprint, at } => enrolment::retire_authority(session, fingerprint, *at).await,
         Intent::PutJoinToken(token) => enrolment::put_join_token(session, token).await,

@@ -7,14 +7,14 @@ use crate::{
     intent::{Intent, Outcome},
     read,
     record::{
-        AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Holdings, IdempotencyRecord, JoinTokenRecord,
-        LinkWindow, LogRecord, NodeRecord, OrderFilter, OrderRecord, Page, Picture, PointRecord, QuoteRecord,
-        TokenRecord, UsageRecord,
+        AuditFilter, AuditRecord, AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Held, Holdings,
+        IdempotencyRecord, JoinTokenRecord, LinkWindow, LogRecord, NodeRecord, OrderFilter, OrderRecord, Page, Picture,
+        PointRecord, QuoteRecord, TenantRecord, TokenFilter, TokenRecord, UsageRecord,
     },
     session::{Dialect, Session},
 };
 use jiff::Timestamp;
-use rhumb_model::{LinkId, OrderId, PointName, QuoteId};
+use rhumb_model::{LinkId, OrderId, PointName, QuoteId, TenantName};
 use sqlx::{Postgres, Sqlite, pool::PoolConnection};
 use std::{future::Future, time::Duration};
 use uuid::Uuid;
@@ -233,7 +233,32 @@ impl<E: Engine> Store for E {
 
     async fn token(&self, hash: &[u8; 32]) -> Answer<Option<TokenRecord>> {
         let hash = *hash;
-        ask!(self, "reading a token", |s| read::token(&mut s, &hash)).await
+        ask!(self, "reading a token", |s| read::admission::token(&mut s, &hash)).await
+    }
+
+    async fn tokens(&self, filter: &TokenFilter) -> Answer<Vec<TokenRecord>> {
+        let filter = filter.clone();
+        ask!(self, "listing tokens", |s| read::admission::tokens(&mut s, &filter)).await
+    }
+
+    async fn tenant(&self, name: &TenantName) -> Answer<Option<TenantRecord>> {
+        let name = name.clone();
+        ask!(self, "reading a tenant", |s| read::admission::tenant(&mut s, &name)).await
+    }
+
+    async fn tenants(&self, after: Option<&TenantName>, limit: u32) -> Answer<Vec<TenantRecord>> {
+        let after = after.cloned();
+        ask!(self, "listing tenants", |s| read::admission::tenants(&mut s, after.as_ref(), limit)).await
+    }
+
+    async fn held(&self, tenant: &TenantName) -> Answer<Held> {
+        let tenant = tenant.clone();
+        ask!(self, "reading what a tenant holds", |s| read::admission::held(&mut s, &tenant)).await
+    }
+
+    async fn audit_log(&self, filter: &AuditFilter) -> Answer<Vec<AuditRecord>> {
+        let filter = filter.clone();
+        ask!(self, "reading the audit log", |s| read::admission::audit_log(&mut s, &filter)).await
     }
 
     async fn authorities(&self) -> Answer<Vec<AuthorityRecord>> {

@@ -7,7 +7,7 @@ use crate::record::{
 use jiff::Timestamp;
 use rhumb_model::{
     Bandwidth, ComponentName, LinkId, ModelName, NodeName, Order, OrderId, OrderState, Phase, Plan, PointName, QuoteId,
-    Reason, SiteName, Slots, order::Need, plan,
+    Reason, SiteName, Slots, TenantName, TokenId, order::Need, plan,
 };
 use rhumb_provision::{Checkpoint, Saga};
 
@@ -201,7 +201,35 @@ pub enum Intent {
         site: SiteName,
         draining: bool,
     },
+    /// A new tenant.
+    PutTenant(crate::TenantRecord),
+    /// A tenant that configuration names: made where it is missing, left as it is where it is there.
+    KnowTenant {
+        name: TenantName,
+        at: Timestamp,
+    },
+    /// Nothing new is taken from the tenant, and its tokens are revoked but for those of platform administrators.
+    CloseTenant {
+        name: TenantName,
+        at: Timestamp,
+    },
+    SetQuota {
+        tenant: TenantName,
+        quota: crate::Quota,
+    },
+    /// Refused for a tenant that is unknown or closed. One with the same hash keeps its id, and stays revoked if it is.
     PutToken(TokenRecord),
+    /// From here on the token is worth nothing; `within` a tenant only what its administrators may see is there.
+    RevokeToken {
+        id: TokenId,
+        within: Option<TenantName>,
+        at: Timestamp,
+    },
+    /// A change and the line that the audit log has of it, or neither.
+    Administer {
+        change: Box<Intent>,
+        entry: crate::AuditEntry,
+    },
     /// A certificate authority; the first of the same certificate stays.
     PutAuthority(crate::AuthorityRecord),
     /// No longer trusted; refused for the newest one.
@@ -244,6 +272,30 @@ pub enum Intent {
     },
 }
 
+/// What a tenant's quota counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaKind {
+    Accelerators,
+    Orders,
+    Quotes,
+}
+
+impl std::fmt::Display for QuotaKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Accelerators => "accelerators",
+            Self::Orders => "live orders",
+            Self::Quotes => "live quotes",
+        })
+    }
+}
+
+/// `1500` as `1.5`.
+pub fn thousandths(milli: u64) -> String {
+    let (whole, rest) = (milli / 1_000, milli % 1_000);
+    if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}").trim_end_matches('0').to_owned() }
+}
+
 /// Why an intent left nothing behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
@@ -271,6 +323,10 @@ pub enum Conflict {
     Key,
     #[error("the join token is unknown, used, expired, or for another point")]
     JoinToken,
+    #[error("tenant {0} is unknown or closed")]
+    Tenant(TenantName),
+    #[error("the tenant's quota of {kind} has {} free, {} needed", thousandths(*.free_milli), thousandths(*.needed_milli))]
+    Quota { kind: QuotaKind, needed_milli: u64, free_milli: u64 },
     #[error("report is not newer than the last one")]
     OldReport,
 }

@@ -28,18 +28,20 @@ pub mod testing;
 pub use any::AnyStore;
 pub use error::StoreError;
 pub use intent::{
-    Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome, ReplicaWant, Reservation, TunnelWant,
+    Conflict, Grant, Holder, Intent, LinkWant, OrderChange, Outcome, QuotaKind, ReplicaWant, Reservation, TunnelWant,
+    thousandths,
 };
 pub use postgres::{PostgresLimits, PostgresStore};
 pub use record::{
-    AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Holdings, IdempotencyRecord, JoinTokenRecord,
-    LinkHold, LinkWindow, NewEvent, NodeRecord, OrderFilter, OrderRecord, Page, Picture, PointRecord, QuoteRecord,
-    ReplicaHold, TokenKind, TokenRecord, TunnelHold, UsageRecord, WindowRtt,
+    AuditEntry, AuditFilter, AuditRecord, AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Held,
+    Holdings, IdempotencyRecord, JoinTokenRecord, LinkHold, LinkWindow, NewEvent, NodeRecord, OrderFilter, OrderRecord,
+    Page, Picture, PointRecord, Quota, QuoteRecord, ReplicaHold, TenantRecord, TokenFilter, TokenRecord, TunnelHold,
+    UsageRecord, WindowRtt,
 };
 pub use sqlite::SqliteStore;
 
 use jiff::Timestamp;
-use rhumb_model::{LinkId, OrderId, PointName, QuoteId};
+use rhumb_model::{LinkId, OrderId, PointName, QuoteId, TenantName};
 use std::{future::Future, time::Duration};
 use uuid::Uuid;
 
@@ -93,8 +95,18 @@ pub trait Store: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Answer<Vec<LinkWindow>>> + Send;
 
     fn idempotency(&self, tenant: &str, key: &str) -> impl Future<Output = Answer<Option<IdempotencyRecord>>> + Send;
-    /// By SHA-256 of the token; the token itself is never stored.
+    /// By SHA-256 of the token; the token itself is never stored. One of a tenant that is unknown or closed is not there.
     fn token(&self, hash: &[u8; 32]) -> impl Future<Output = Answer<Option<TokenRecord>>> + Send;
+    /// Newest first, keyset pages of at most 200.
+    fn tokens(&self, filter: &TokenFilter) -> impl Future<Output = Answer<Vec<TokenRecord>>> + Send;
+    fn tenant(&self, name: &TenantName) -> impl Future<Output = Answer<Option<TenantRecord>>> + Send;
+    /// By name, those after `after`, at most 200.
+    fn tenants(&self, after: Option<&TenantName>, limit: u32)
+    -> impl Future<Output = Answer<Vec<TenantRecord>>> + Send;
+    /// What a tenant holds of what its quota counts.
+    fn held(&self, tenant: &TenantName) -> impl Future<Output = Answer<Held>> + Send;
+    /// What administrators did, newest first, keyset pages of at most 200.
+    fn audit_log(&self, filter: &AuditFilter) -> impl Future<Output = Answer<Vec<AuditRecord>>> + Send;
 
     /// Authorities that are trusted, the newest first: it signs.
     fn authorities(&self) -> impl Future<Output = Answer<Vec<AuthorityRecord>>> + Send;

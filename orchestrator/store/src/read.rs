@@ -1,5 +1,6 @@
 //! Every question that a store answers, on one connection.
 
+pub mod admission;
 pub mod enrolment;
 
 use crate::{
@@ -7,7 +8,7 @@ use crate::{
     error::Fault,
     record::{
         DecisionRecord, EventRecord, Holdings, IdempotencyRecord, LinkWindow, LogRecord, NodeRecord, OrderFilter,
-        OrderRecord, Page, Picture, PointRecord, QuoteRecord, TokenRecord, UsageRecord,
+        OrderRecord, Page, Picture, PointRecord, QuoteRecord, UsageRecord,
     },
     rows,
     session::{Dialect, Row, Session, args},
@@ -249,9 +250,4 @@ pub async fn link_windows(
 pub async fn idempotency(session: &mut Session<'_>, tenant: &str, key: &str) -> Answer<Option<IdempotencyRecord>> {
     let sql = "SELECT tenant, key, body_sha256, status, answer, at_us FROM idempotency WHERE tenant = $1 AND key = $2";
     session.first(sql, args![tenant, key]).await?.as_ref().map(rows::idempotency).transpose()
-}
-
-pub async fn token(session: &mut Session<'_>, hash: &[u8; 32]) -> Answer<Option<TokenRecord>> {
-    let sql = "SELECT sha256, kind, subject, created_us, expires_us FROM tokens WHERE sha256 = $1";
-    session.first(sql, args![hash.as_slice()]).await?.as_ref().map(rows::token).transpose()
 }

@@ -1,7 +1,9 @@
 //! Rows as the control plane sees them.
 
+mod admission;
 mod enrolment;
 
+pub use admission::{AuditEntry, AuditFilter, AuditRecord, Held, Quota, TenantRecord, TokenFilter, TokenRecord};
 pub use enrolment::{AuthorityRecord, CertificateRecord, JoinTokenRecord};
 
 use jiff::Timestamp;
@@ -239,22 +241,4 @@ pub struct IdempotencyRecord {
     /// `None`: in progress.
     pub answer: Option<(u16, String)>,
     pub at: Timestamp,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TokenKind {
-    Tenant,
-    /// May do everything a person may, of all tenants.
-    Admin,
-    Agent,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenRecord {
-    pub sha256: [u8; 32],
-    pub kind: TokenKind,
-    /// Tenant name, or point name of an agent.
-    pub subject: String,
-    pub created: Timestamp,
-    pub expires: Option<Timestamp>,
 }

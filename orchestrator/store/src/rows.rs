@@ -6,7 +6,7 @@ use crate::{
     error::Fault,
     record::{
         DecisionRecord, EventRecord, IdempotencyRecord, LinkHold, LinkWindow, LogRecord, NewEvent, NodeRecord,
-        OrderRecord, PointRecord, QuoteRecord, ReplicaHold, TokenKind, TokenRecord, TunnelHold, UsageRecord, WindowRtt,
+        OrderRecord, PointRecord, QuoteRecord, ReplicaHold, TunnelHold, UsageRecord, WindowRtt,
     },
     session::Row,
 };
@@ -209,16 +209,6 @@ pub fn idempotency(row: &Row) -> Result<IdempotencyRecord, Fault> {
     })
 }
 
-impl TokenKind {
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Tenant => "tenant",
-            Self::Admin => "admin",
-            Self::Agent => "agent",
-        }
-    }
-}
-
 pub fn tunnel(row: &Row) -> Result<TunnelHold, Fault> {
     let r = Reader::new("tunnels", row);
     Ok(TunnelHold {
@@ -229,23 +219,6 @@ pub fn tunnel(row: &Row) -> Result<TunnelHold, Fault> {
         path: r.count("path")?,
         hop: r.count("hop")?,
         points: r.json("points")?,
-    })
-}
-
-pub fn token(row: &Row) -> Result<TokenRecord, Fault> {
-    let r = Reader::new("tokens", row);
-    let kind = match r.text("kind")?.as_str() {
-        "tenant" => TokenKind::Tenant,
-        "admin" => TokenKind::Admin,
-        "agent" => TokenKind::Agent,
-        other => return Err(r.corrupt("kind", format_args!("\"{other}\" is unknown"))),
-    };
-    Ok(TokenRecord {
-        sha256: r.sha256("sha256")?,
-        kind,
-        subject: r.text("subject")?,
-        created: r.time("created_us")?,
-        expires: r.time_or_null("expires_us")?,
     })
 }
 

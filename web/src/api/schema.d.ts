@@ -143,6 +143,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/audit-log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What administrators did, newest first: written with what they did, and never changed. A tenant's administrator sees what
+         *     concerns his tenant.
+         */
+        get: operations["audit_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/authorities": {
         parameters: {
             query?: never;
@@ -228,6 +248,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/quotas/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a tenant may hold, and what it holds now. */
+        get: operations["quota"];
+        /** Says what a tenant may hold from here on; what it holds beyond that stays until it ends. */
+        put: operations["set_quota"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/sites/{name}/{action}": {
         parameters: {
             query?: never;
@@ -245,7 +283,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/tenants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tenants by name. A tenant's administrator sees his own. */
+        get: operations["list"];
+        put?: never;
+        /** Makes a tenant. Names of tenants that were closed are not used again. */
+        post: operations["create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/tenants/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["get"];
+        put?: never;
+        post?: never;
+        /** Closes a tenant: nothing new is taken from it and its tokens open nothing; what runs goes on. For good. */
+        delete: operations["close"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tokens, newest first, without what would open anything. A tenant's administrator sees those of his tenant. */
+        get: operations["list"];
+        put?: never;
+        /** Makes a token. A tenant's administrator makes those of his tenant, up to his own role. */
+        post: operations["create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/tokens/{id}": {
         parameters: {
             query?: never;
             header?: never;
@@ -254,9 +345,9 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Makes a token for a tenant or for the agent of a point. */
-        post: operations["create_token"];
-        delete?: never;
+        post?: never;
+        /** Revokes a token: the next request with it is refused, and streams that it opened end within seconds. */
+        delete: operations["revoke"];
         options?: never;
         head?: never;
         patch?: never;
@@ -807,10 +898,15 @@ export interface components {
             utilisation_pct: number;
         };
         HeldView: {
-            /** Format: int64 */
-            min: number;
-            /** Format: int64 */
-            p95: number;
+            /**
+             * Format: int64
+             * @description Thousandths: a device may be shared.
+             */
+            accelerators_milli: number;
+            /** Format: int32 */
+            orders: number;
+            /** Format: int32 */
+            quotes: number;
         };
         HopView: {
             /** Format: int64 */
@@ -991,6 +1087,27 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. */
+        List_LogEntryView: {
+            items: {
+                /** @description Such as `token.create`. */
+                action: string;
+                /** @description Id of the token that did it, or what else did. */
+                actor: string;
+                /** Format: date-time */
+                at: string;
+                detail: Record<string, never>;
+                role: string;
+                /** Format: int64 */
+                seq: number;
+                /** @description What it was done to. */
+                target: string;
+                /** @description Whom it concerns, if one. */
+                tenant?: string | null;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
         List_LogView: {
             items: {
                 component: string;
@@ -1153,6 +1270,42 @@ export interface components {
             next?: string | null;
         };
         /** @description A page of a list. */
+        List_TenantView: {
+            items: {
+                /** Format: date-time */
+                closed?: string | null;
+                /** Format: date-time */
+                created: string;
+                name: string;
+                quota: components["schemas"]["QuotaView"];
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
+        List_TokenView: {
+            items: {
+                /** Format: date-time */
+                created: string;
+                /** @description Id of the token that made it, or what else did. */
+                created_by: string;
+                /** Format: date-time */
+                expires?: string | null;
+                id: string;
+                /** @description Of an agent. */
+                point?: string | null;
+                /** Format: date-time */
+                revoked?: string | null;
+                role: string;
+                /** @description Of a site operator. */
+                sites?: string[] | null;
+                /** @description Of roles that are of a tenant. */
+                tenant?: string | null;
+            }[];
+            /** @description Give it as `cursor` for the next page. */
+            next?: string | null;
+        };
+        /** @description A page of a list. */
         List_TransitView: {
             items: {
                 jurisdiction?: string | null;
@@ -1219,6 +1372,23 @@ export interface components {
             /** @description Give it as `cursor` for the next page. */
             next?: string | null;
         };
+        /** @description One thing that an administrator did. */
+        LogEntryView: {
+            /** @description Such as `token.create`. */
+            action: string;
+            /** @description Id of the token that did it, or what else did. */
+            actor: string;
+            /** Format: date-time */
+            at: string;
+            detail: Record<string, never>;
+            role: string;
+            /** Format: int64 */
+            seq: number;
+            /** @description What it was done to. */
+            target: string;
+            /** @description Whom it concerns, if one. */
+            tenant?: string | null;
+        };
         LogView: {
             component: string;
             /** Format: int64 */
@@ -1258,6 +1428,12 @@ export interface components {
             model: string;
             /** Format: int32 */
             total: number;
+        };
+        NewTokenView: components["schemas"]["TokenView"] & {
+            kind?: components["schemas"]["BearerKind"] | null;
+            subject?: string | null;
+            /** @description Shown this once; only its hash is kept. */
+            token: string;
         };
         NodeView: {
             /** Format: int64 */
@@ -1401,6 +1577,33 @@ export interface components {
             /** @description A stable identifier of the kind, `https://rhumb.invalid/problems/KIND`. */
             type: string;
         };
+        /** @description What a tenant may hold, and what it holds now. */
+        QuotaUseView: {
+            held: components["schemas"]["HeldView"];
+            quota: components["schemas"]["QuotaView"];
+            tenant: string;
+        };
+        /** @description What a tenant may hold at most; null: as many as there are. */
+        QuotaView: {
+            /**
+             * Format: int32
+             * @description Held by its orders and quotes.
+             * @default null
+             */
+            accelerators: number | null;
+            /**
+             * Format: int32
+             * @description Orders that have not ended.
+             * @default null
+             */
+            orders: number | null;
+            /**
+             * Format: int32
+             * @description Binding quotes that have not ended.
+             * @default null
+             */
+            quotes: number | null;
+        };
         QuoteView: {
             /** @description It holds devices and link capacity until then. */
             binding: boolean;
@@ -1517,23 +1720,56 @@ export interface components {
             profile: string;
             uuid?: string | null;
         };
+        TenantRequest: {
+            name: string;
+        };
+        TenantView: {
+            /** Format: date-time */
+            closed?: string | null;
+            /** Format: date-time */
+            created: string;
+            name: string;
+            quota: components["schemas"]["QuotaView"];
+        };
+        /** @description Either `role` with the tenant, sites or point that it is about, or the former form, `kind` with `subject`. */
         TokenRequest: {
             /**
              * Format: date-time
              * @description RFC 3339; absent: it does not end.
              */
             expires?: string | null;
-            kind: components["schemas"]["BearerKind"];
-            /** @description Tenant, or the point that the agent is. */
-            subject: string;
+            kind?: components["schemas"]["BearerKind"] | null;
+            /** @description Of an agent. */
+            point?: string | null;
+            /** @description `viewer`, `member`, `tenant-admin`, `site-operator`, `platform-admin` or `agent`. */
+            role?: string | null;
+            /** @description Of a site operator. */
+            sites?: string[] | null;
+            /** @description Former form: tenant, or the point that the agent is. */
+            subject?: string | null;
+            /**
+             * @description Of a viewer, member or tenant administrator; of a platform administrator the one that his own orders are of.
+             *     Absent: the caller's.
+             */
+            tenant?: string | null;
         };
         TokenView: {
             /** Format: date-time */
+            created: string;
+            /** @description Id of the token that made it, or what else did. */
+            created_by: string;
+            /** Format: date-time */
             expires?: string | null;
-            kind: components["schemas"]["BearerKind"];
-            subject: string;
-            /** @description Shown this once; only its hash is kept. */
-            token: string;
+            id: string;
+            /** @description Of an agent. */
+            point?: string | null;
+            /** Format: date-time */
+            revoked?: string | null;
+            role: string;
+            /** @description Of a site operator. */
+            sites?: string[] | null;
+            /** @description Of roles that are of a tenant. */
+            tenant?: string | null;
         };
         TransitView: {
             jurisdiction?: string | null;
@@ -1834,6 +2070,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1897,6 +2141,62 @@ export interface operations {
                 };
             };
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    audit_log: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                cursor?: string;
+                /** @description 1 to 200, default 50. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_LogEntryView"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2111,6 +2411,132 @@ export interface operations {
             };
         };
     };
+    quota: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuotaUseView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_quota: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QuotaView"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuotaUseView"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     drain: {
         parameters: {
             query?: never;
@@ -2156,19 +2582,72 @@ export interface operations {
             };
         };
     };
-    create_token: {
+    list: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                cursor?: string;
+                /** @description 1 to 200, default 50. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_TenantView"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description The same key again is refused: a token is shown once */
-                "Idempotency-Key"?: string | null;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TokenRequest"];
+                "application/json": components["schemas"]["TenantRequest"];
             };
         };
         responses: {
@@ -2177,7 +2656,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokenView"];
+                    "application/json": components["schemas"]["TenantView"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
                 };
             };
             401: {
@@ -2204,7 +2691,292 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantView"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    close: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before. */
+                cursor?: string;
+                /** @description 1 to 200, default 50. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["List_TokenView"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key again is refused: a token is shown once */
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TokenRequest"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewTokenView"];
+                };
+            };
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2232,6 +3004,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2277,6 +3057,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2312,6 +3100,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     link: {
@@ -2334,6 +3130,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2384,6 +3188,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2427,6 +3239,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     list: {
@@ -2455,6 +3275,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2506,6 +3334,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2582,6 +3418,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2623,6 +3467,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2684,6 +3536,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2771,6 +3631,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2803,6 +3671,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2850,6 +3726,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2880,6 +3764,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2922,6 +3814,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     paths: {
@@ -2953,6 +3853,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3017,6 +3925,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3101,6 +4017,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3129,6 +4053,14 @@ export interface operations {
                 content?: never;
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3179,6 +4111,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     live_routes: {
@@ -3206,6 +4146,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3248,6 +4196,14 @@ export interface operations {
                     "application/json": components["schemas"]["Problem"];
                 };
             };
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     site: {
@@ -3270,6 +4226,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3305,6 +4269,14 @@ export interface operations {
                 };
             };
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

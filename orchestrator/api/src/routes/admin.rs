@@ -1,24 +1,24 @@
-//! `/v1/admin`: for platform administrators.
+//! `/v1/admin`: the whole federation's invariants, draining sites, and the log of what administrators did.
 
-use super::{id, idempotency, shown_once};
-use crate::{auth::Principal, body::Document, problem::Problem, router::App};
+use super::{id, limit};
+use crate::{auth::Principal, problem::Problem, router::App, views::List};
 use axum::{
     Json,
-    extract::{Path, State},
-    http::{HeaderMap, StatusCode},
-    response::Response,
+    extract::{Path, Query, State},
+    http::StatusCode,
 };
 use jiff::Timestamp;
-use rhumb_control::{audit::Audit, token::Bearer};
-use rhumb_model::document;
+use rhumb_control::audit::Audit;
+use rhumb_model::Action;
+use rhumb_store::AuditRecord;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// Checks the invariants on the live system.
 #[utoipa::path(get, path = "/v1/admin/audit", tag = "administration",
     responses((status = 200, body = Object), (status = 401, body = Problem), (status = 403, body = Problem)))]
 pub async fn audit(State(app): State<App>, principal: Principal) -> Result<Json<Audit>, Problem> {
-    principal.admin()?;
+    principal.may(Action::Inspect)?;
     Ok(Json(app.desk.audit().await?))
 }
 
@@ -28,9 +28,10 @@ pub async fn audit(State(app): State<App>, principal: Principal) -> Result<Json<
     responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub async fn drain(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path((name, action)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
+    let caller = principal.may(Action::OperateSites)?;
     let draining = match action.as_str() {
         "drain" => true,
         "undrain" => false,
@@ -40,55 +41,59 @@ pub async fn drain(
     Ok(StatusCode::NO_CONTENT)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum BearerKind {
-    Tenant,
-    Agent,
-}
-
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub struct TokenRequest {
-    pub kind: BearerKind,
-    /// Tenant, or the point that the agent is.
-    pub subject: String,
-    /// RFC 3339; absent: it does not end.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub expires: Option<Timestamp>,
+#[into_params(parameter_in = Query)]
+pub struct LogQuery {
+    /// `next` of the page before.
+    cursor: Option<String>,
+    /// 1 to 200, default 50.
+    limit: Option<u32>,
 }
 
-#[derive(Serialize, ToSchema)]
-pub struct TokenView {
-    /// Shown this once; only its hash is kept.
-    pub token: String,
-    pub kind: BearerKind,
-    pub subject: String,
-    #[schema(value_type = Option<String>, format = DateTime)]
-    pub expires: Option<Timestamp>,
+/// One thing that an administrator did.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LogEntryView {
+    pub seq: u64,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// Id of the token that did it, or what else did.
+    pub actor: String,
+    pub role: String,
+    /// Such as `token.create`.
+    pub action: String,
+    /// What it was done to.
+    pub target: String,
+    /// Whom it concerns, if one.
+    pub tenant: Option<String>,
+    #[schema(value_type = Object)]
+    pub detail: serde_json::Value,
 }
 
-/// Makes a token for a tenant or for the agent of a point.
-#[utoipa::path(post, path = "/v1/admin/tokens", tag = "administration", request_body = TokenRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key again is refused: a token is shown once")),
-    responses((status = 201, body = TokenView), (status = 401, body = Problem), (status = 403, body = Problem), (status = 409, body = Problem),
-        (status = 422, body = Problem)))]
-pub async fn create_token(
+impl From<AuditRecord> for LogEntryView {
+    fn from(AuditRecord { seq, entry }: AuditRecord) -> Self {
+        let tenant = entry.tenant.map(|t| t.to_string());
+        let (at, actor, role, action) = (entry.at, entry.actor, entry.role, entry.action);
+        Self { seq, at, actor, role, action, target: entry.target, tenant, detail: entry.detail }
+    }
+}
+
+/// What administrators did, newest first: written with what they did, and never changed. A tenant's administrator sees what
+/// concerns his tenant.
+#[utoipa::path(get, path = "/v1/admin/audit-log", tag = "administration", params(LogQuery),
+    responses((status = 200, body = List<LogEntryView>), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 403, body = Problem), (status = 422, body = Problem)))]
+pub async fn audit_log(
     State(app): State<App>,
     principal: Principal,
-    headers: HeaderMap,
-    body: Document,
-) -> Result<Response, Problem> {
-    principal.admin()?;
-    let asked: TokenRequest = document::read(&body.text).map_err(|e| Problem::document(&e))?;
-    let key = idempotency(&headers, "POST /v1/admin/tokens", body.sha256)?;
-    let wrong = |e: rhumb_model::name::NameError| Problem::field("/subject", e.to_string());
-    let bearer = match asked.kind {
-        BearerKind::Tenant => Bearer::Tenant(asked.subject.parse().map_err(wrong)?),
-        BearerKind::Agent => Bearer::Agent(asked.subject.parse().map_err(wrong)?),
-    };
-    let made = app.desk.create_token(&principal.0, &bearer, asked.expires, key).await?;
-    let view = TokenView { token: made.token, kind: asked.kind, subject: asked.subject, expires: made.expires };
-    Ok(shown_once(view))
+    query: Result<Query<LogQuery>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<List<LogEntryView>>, Problem> {
+    let caller = principal.may(Action::ReadAuditLog)?;
+    let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
+    let before = query.cursor.as_deref().map(str::parse::<u64>).transpose();
+    let before = before.map_err(|_| Problem::field("/cursor", "it is not the `next` of a page"))?;
+    let limit = limit(query.limit, 50)?;
+    let found = app.desk.audit_log(&caller, before, limit).await?;
+    let next = (found.len() == limit as usize).then(|| found.last().map(|r| r.seq.to_string())).flatten();
+    Ok(Json(List { items: found.into_iter().map(LogEntryView::from).collect(), next }))
 }

@@ -1,7 +1,7 @@
 //! `/agent/v1`: what agents call.
 
 use crate::{
-    auth::Agent,
+    auth::{Agent, By, gone},
     body::{MAX_REPORT, read},
     problem::Problem,
     router::App,
@@ -20,10 +20,15 @@ pub async fn sync(State(app): State<App>, agent: Agent, request: Request) -> Res
     let report: Report =
         serde_json::from_slice(&body).map_err(|e| Problem::bad_request(format!("the report cannot be read: {e}")))?;
     within_ceiling(&app, &agent, &report)?;
-    let Some(serial) = agent.serial else { return Ok(Json(app.desk.sync(&agent.point, report).await?)) };
+    let ended = async {
+        match &agent.by {
+            By::Certificate(serial) => revoked(&app, serial).await,
+            By::Token(hash) => gone(&app, hash).await,
+        }
+    };
     tokio::select! {
         // what the agent asked for is not answered any more
-        () = revoked(&app, &serial) => Err(Problem::unauthorised()),
+        () = ended => Err(Problem::unauthorised()),
         reply = app.desk.sync(&agent.point, report) => Ok(Json(reply?)),
     }
 }

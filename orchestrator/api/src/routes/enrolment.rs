@@ -17,7 +17,7 @@ use axum::{
 use jiff::Timestamp;
 use rhumb_control::enrolment::Enrolled;
 use rhumb_identity::{JoinSecret, Serial};
-use rhumb_model::{PointName, Span, document};
+use rhumb_model::{Action, PointName, Span, document};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -139,12 +139,12 @@ pub async fn create_join_token(
     principal: Principal,
     body: Document,
 ) -> Result<Response, Problem> {
-    principal.admin()?;
+    let caller = principal.may(Action::OperateSites)?;
     let asked: JoinTokenRequest = document::read(&body.text).map_err(|e| Problem::document(&e))?;
     let point: PointName =
         asked.point.parse().map_err(|e: rhumb_model::name::NameError| Problem::field("/point", e.to_string()))?;
     let life = asked.life.unwrap_or(Span::from_micros(3_600 * 1_000_000));
-    let (token, expires) = app.desk.create_join_token(&principal.0, &point, life, asked.most_accelerators).await?;
+    let (token, expires) = app.desk.create_join_token(&caller, &point, life, asked.most_accelerators).await?;
     Ok(shown_once(JoinTokenView { token: token.reveal(), point: asked.point, expires }))
 }
 
@@ -175,8 +175,8 @@ pub async fn certificates(
     principal: Principal,
     Path(name): Path<String>,
 ) -> Result<Json<CertificatesView>, Problem> {
-    principal.admin()?;
-    let known = app.desk.certificates(&principal.0, &id("point", &name)?).await?;
+    let caller = principal.may(Action::OperateSites)?;
+    let known = app.desk.certificates(&caller, &id("point", &name)?).await?;
     let items = known
         .into_iter()
         .map(|c| CertificateView {
@@ -199,10 +199,10 @@ pub async fn revoke(
     principal: Principal,
     Path(serial): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    principal.admin()?;
+    let caller = principal.may(Action::OperateSites)?;
     let serial: Serial =
         serial.parse().map_err(|_| Problem::not_found("a certificate's number has 32 hexadecimal digits"))?;
-    app.desk.revoke(&principal.0, serial).await?;
+    app.desk.revoke(&caller, serial).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -213,8 +213,8 @@ pub async fn rotate(
     State(app): State<App>,
     principal: Principal,
 ) -> Result<(StatusCode, Json<AuthorityView>), Problem> {
-    principal.admin()?;
-    let fingerprint = app.desk.rotate_authority(&principal.0).await?;
+    let caller = principal.may(Action::ManageAuthorities)?;
+    let fingerprint = app.desk.rotate_authority(&caller).await?;
     let authorities = app.trust()?.bundle.clone();
     Ok((StatusCode::CREATED, Json(AuthorityView { authorities, fingerprint })))
 }
@@ -227,7 +227,7 @@ pub async fn retire(
     principal: Principal,
     Path(fingerprint): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    principal.admin()?;
-    app.desk.retire_authority(&principal.0, &fingerprint).await?;
+    let caller = principal.may(Action::ManageAuthorities)?;
+    app.desk.retire_authority(&caller, &fingerprint).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,7 +2,7 @@
 
 use super::federation::shown;
 use crate::{
-    auth::Session,
+    auth::{Principal, Session},
     problem::Problem,
     router::App,
     views::{
@@ -17,7 +17,7 @@ use axum::{
 };
 use futures::Stream;
 use rhumb_control::{Caller, DeskError, hub::Pulse};
-use rhumb_model::{OrderId, SiteName};
+use rhumb_model::{Action, OrderId, SiteName};
 use rhumb_store::Store;
 use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 use tokio::sync::{
@@ -38,13 +38,14 @@ const PAGE: u32 = 200;
 /// `order`, `site` and `link` events; `event` carries an order's history, whose number is the stream's id.
 #[utoipa::path(get, path = "/v1/events", tag = "events",
     params(("Last-Event-ID" = Option<String>, Header, description = "Resume after this event")),
-    responses((status = 200, content_type = "text/event-stream", body = String), (status = 400, body = Problem), (status = 401, body = Problem),
+    responses((status = 200, content_type = "text/event-stream", body = String), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 503, body = Problem)))]
 pub async fn stream(
     State(app): State<App>,
-    session: Session,
+    principal: Principal,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let session = principal.session(Action::ReadFederation)?;
     let newest = app.desk.store().last_event().await.map_err(DeskError::from)?;
     let from = match headers.get("last-event-id").map(|v| v.to_str().unwrap_or("?").trim()) {
         None | Some("") => newest,
@@ -53,8 +54,8 @@ pub async fn stream(
     };
     let place = app.streams.clone().try_acquire_owned().map_err(|_| too_many())?;
     let (sender, receiver) = mpsc::channel(BUFFER);
-    let feed = Feed { app, caller: session.caller, from, sender, _place: place };
-    tokio::spawn(feed.run(session.expires));
+    let feed = Feed { app, caller: session.caller.clone(), from, sender, _place: place };
+    tokio::spawn(feed.run(session));
     Ok(Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default()))
 }
 
@@ -80,11 +81,12 @@ struct Feed {
 }
 
 impl Feed {
-    async fn run(mut self, expires: Option<jiff::Timestamp>) {
+    async fn run(mut self, session: Session) {
         let stop = self.app.desk.stopping();
         let gone = self.sender.clone();
+        let app = self.app.clone();
         let now = self.app.desk.now();
-        let left = expires.map(|at| at.duration_since(now).try_into().unwrap_or(Duration::ZERO));
+        let left = session.expires.map(|at| at.duration_since(now).try_into().unwrap_or(Duration::ZERO));
         let over = async move {
             match left {
                 Some(left) => tokio::time::sleep(left).await,
@@ -96,6 +98,7 @@ impl Feed {
             () = gone.closed() => {}
             // who is no longer known is no longer told
             () = over => {}
+            () = session.revoked(&app) => {}
             _ = self.feed() => {}
         }
     }
@@ -156,7 +159,7 @@ impl Feed {
     }
 
     async fn order(&self, id: OrderId) -> Result<(), Gone> {
-        if self.app.desk.is_anothers(&self.caller, id) {
+        if self.caller.may(Action::ReadWork).is_err() || self.app.desk.is_anothers(&self.caller, id) {
             return Ok(());
         }
         let Ok(record) = self.app.desk.order(&self.caller, id).await else { return Ok(()) };

@@ -16,8 +16,8 @@ use axum::{
 };
 use jiff::Timestamp;
 use rhumb_control::{Caller, DeskError};
-use rhumb_model::{LinkId, OrderState, SiteName};
-use rhumb_store::{Holder, OrderFilter, Store, TokenKind};
+use rhumb_model::{Action, LinkId, OrderState, SiteName};
+use rhumb_store::{Holder, OrderFilter, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -25,13 +25,14 @@ use utoipa::{IntoParams, ToSchema};
 pub fn shown<'a>(app: &'a App, caller: &'a Caller) -> impl Fn(&Holder) -> String + 'a {
     move |holder: &Holder| match holder {
         Holder::Order(id) if app.desk.may_name(caller, *id) => id.to_string(),
-        Holder::Quote(id) if caller.kind == TokenKind::Admin => format!("quote {id}"),
+        Holder::Quote(id) if caller.sees_all() => format!("quote {id}"),
         Holder::Order(_) | Holder::Quote(_) => "held".to_owned(),
     }
 }
 
-#[utoipa::path(get, path = "/v1/sites", tag = "federation", responses((status = 200, body = List<SiteView>), (status = 401, body = Problem)))]
-pub async fn sites(State(app): State<App>, Principal(caller): Principal) -> Result<Json<List<SiteView>>, Problem> {
+#[utoipa::path(get, path = "/v1/sites", tag = "federation", responses((status = 200, body = List<SiteView>), (status = 401, body = Problem), (status = 403, body = Problem)))]
+pub async fn sites(State(app): State<App>, principal: Principal) -> Result<Json<List<SiteView>>, Problem> {
+    let caller = principal.may(Action::ReadFederation)?;
     let store = app.desk.store();
     let nodes = store.nodes().await.map_err(DeskError::from)?;
     let points = store.points().await.map_err(DeskError::from)?;
@@ -40,12 +41,13 @@ pub async fn sites(State(app): State<App>, Principal(caller): Principal) -> Resu
 }
 
 #[utoipa::path(get, path = "/v1/sites/{name}", tag = "federation", params(("name" = String, Path)),
-    responses((status = 200, body = SiteView), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = SiteView), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub async fn site(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path(name): Path<String>,
 ) -> Result<Json<SiteView>, Problem> {
+    let caller = principal.may(Action::ReadFederation)?;
     let name: SiteName = id("site", &name)?;
     let store = app.desk.store();
     let nodes = store.nodes().await.map_err(DeskError::from)?;
@@ -56,15 +58,21 @@ pub async fn site(
 }
 
 /// Configured figures beside measured ones.
-#[utoipa::path(get, path = "/v1/links", tag = "federation", responses((status = 200, body = List<LinkView>), (status = 401, body = Problem)))]
-pub async fn links(State(app): State<App>, _: Principal) -> Result<Json<List<LinkView>>, Problem> {
+#[utoipa::path(get, path = "/v1/links", tag = "federation", responses((status = 200, body = List<LinkView>), (status = 401, body = Problem), (status = 403, body = Problem)))]
+pub async fn links(State(app): State<App>, principal: Principal) -> Result<Json<List<LinkView>>, Problem> {
+    principal.may(Action::ReadFederation)?;
     let held = app.desk.store().holdings().await.map_err(DeskError::from)?;
     Ok(Json(List::all(link_views(&app.desk, &held))))
 }
 
 #[utoipa::path(get, path = "/v1/links/{id}", tag = "federation", params(("id" = String, Path)),
-    responses((status = 200, body = LinkView), (status = 401, body = Problem), (status = 404, body = Problem)))]
-pub async fn link(State(app): State<App>, _: Principal, Path(name): Path<String>) -> Result<Json<LinkView>, Problem> {
+    responses((status = 200, body = LinkView), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+pub async fn link(
+    State(app): State<App>,
+    principal: Principal,
+    Path(name): Path<String>,
+) -> Result<Json<LinkView>, Problem> {
+    principal.may(Action::ReadFederation)?;
     let held = app.desk.store().holdings().await.map_err(DeskError::from)?;
     let found = link_views(&app.desk, &held).into_iter().find(|l| l.id == name);
     let shown: String = name.chars().take(40).flat_map(char::escape_default).collect();
@@ -91,13 +99,14 @@ const DAY: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
 
 /// Windows of what probes said of a link, oldest first.
 #[utoipa::path(get, path = "/v1/links/{id}/history", tag = "federation", params(("id" = String, Path), HistoryQuery),
-    responses((status = 200, body = List<WindowView>), (status = 401, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = List<WindowView>), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
 pub async fn link_history(
     State(app): State<App>,
-    _: Principal,
+    principal: Principal,
     Path(name): Path<String>,
     query: Result<Query<HistoryQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<List<WindowView>>, Problem> {
+    principal.may(Action::ReadFederation)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     let link: LinkId = id("link", &name)?;
     let end = query.to.unwrap_or_else(|| app.desk.now());
@@ -111,14 +120,16 @@ pub async fn link_history(
 }
 
 /// Whole ways between agents that transit joins of whose links nothing can be measured.
-#[utoipa::path(get, path = "/v1/pairs", tag = "federation", responses((status = 200, body = List<PairView>), (status = 401, body = Problem)))]
-pub async fn pairs(State(app): State<App>, _: Principal) -> Json<List<PairView>> {
-    Json(List::all(pair_views(&app.desk)))
+#[utoipa::path(get, path = "/v1/pairs", tag = "federation", responses((status = 200, body = List<PairView>), (status = 401, body = Problem), (status = 403, body = Problem)))]
+pub async fn pairs(State(app): State<App>, principal: Principal) -> Result<Json<List<PairView>>, Problem> {
+    principal.may(Action::ReadFederation)?;
+    Ok(Json(List::all(pair_views(&app.desk))))
 }
 
-#[utoipa::path(get, path = "/v1/transit", tag = "federation", responses((status = 200, body = List<TransitView>), (status = 401, body = Problem)))]
-pub async fn transit(State(app): State<App>, _: Principal) -> Json<List<TransitView>> {
-    Json(List::all(transit_views(&app.desk)))
+#[utoipa::path(get, path = "/v1/transit", tag = "federation", responses((status = 200, body = List<TransitView>), (status = 401, body = Problem), (status = 403, body = Problem)))]
+pub async fn transit(State(app): State<App>, principal: Principal) -> Result<Json<List<TransitView>>, Problem> {
+    principal.may(Action::ReadFederation)?;
+    Ok(Json(List::all(transit_views(&app.desk))))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -128,14 +139,15 @@ pub struct RegionView {
     access_us: u64,
 }
 
-#[utoipa::path(get, path = "/v1/regions", tag = "federation", responses((status = 200, body = List<RegionView>), (status = 401, body = Problem)))]
-pub async fn regions(State(app): State<App>, _: Principal) -> Json<List<RegionView>> {
+#[utoipa::path(get, path = "/v1/regions", tag = "federation", responses((status = 200, body = List<RegionView>), (status = 401, body = Problem), (status = 403, body = Problem)))]
+pub async fn regions(State(app): State<App>, principal: Principal) -> Result<Json<List<RegionView>>, Problem> {
+    principal.may(Action::ReadFederation)?;
     let view = |r: &rhumb_model::federation_file::RegionEntry| RegionView {
         name: r.name.to_string(),
         at: r.at.to_string(),
         access_us: r.access.micros(),
     };
-    Json(List::all(app.desk.base().file.regions.iter().map(view).collect()))
+    Ok(Json(List::all(app.desk.base().file.regions.iter().map(view).collect())))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -145,14 +157,15 @@ pub struct DatasetView {
     at: Vec<String>,
 }
 
-#[utoipa::path(get, path = "/v1/datasets", tag = "federation", responses((status = 200, body = List<DatasetView>), (status = 401, body = Problem)))]
-pub async fn datasets(State(app): State<App>, _: Principal) -> Json<List<DatasetView>> {
+#[utoipa::path(get, path = "/v1/datasets", tag = "federation", responses((status = 200, body = List<DatasetView>), (status = 401, body = Problem), (status = 403, body = Problem)))]
+pub async fn datasets(State(app): State<App>, principal: Principal) -> Result<Json<List<DatasetView>>, Problem> {
+    principal.may(Action::ReadFederation)?;
     let view = |d: &rhumb_model::federation_file::DatasetEntry| DatasetView {
         name: d.name.to_string(),
         size_bytes: d.size.bytes(),
         at: d.at.iter().map(ToString::to_string).collect(),
     };
-    Json(List::all(app.desk.base().file.datasets.iter().map(view).collect()))
+    Ok(Json(List::all(app.desk.base().file.datasets.iter().map(view).collect())))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -169,12 +182,13 @@ pub struct RouteQuery {
 
 /// Routes of the caller's orders, hop by hop; youngest order first.
 #[utoipa::path(get, path = "/v1/routes", tag = "federation", params(RouteQuery),
-    responses((status = 200, body = List<RouteView>), (status = 401, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = List<RouteView>), (status = 401, body = Problem), (status = 403, body = Problem), (status = 422, body = Problem)))]
 pub async fn live_routes(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     query: Result<Query<RouteQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<List<RouteView>>, Problem> {
+    let caller = principal.may(Action::ReadWork)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     // only what is under way has live routes
     let live = [OrderState::InProgress, OrderState::Cancelling];

@@ -9,6 +9,8 @@ pub mod ops;
 pub mod orders;
 pub mod paths;
 pub mod quotes;
+pub mod tenants;
+pub mod tokens;
 
 use crate::problem::Problem;
 use axum::{

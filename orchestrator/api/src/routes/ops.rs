@@ -13,8 +13,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use rhumb_control::{Caller, DeskError};
-use rhumb_model::{OrderState, TenantName};
-use rhumb_store::{OrderFilter, Store, TokenKind};
+use rhumb_model::{Action, OrderState, TenantName};
+use rhumb_store::{OrderFilter, Store};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
@@ -38,9 +38,9 @@ pub async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
 
 /// Prometheus text format.
 #[utoipa::path(get, path = "/metrics", tag = "operations",
-    responses((status = 200, content_type = "text/plain", body = String), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, content_type = "text/plain", body = String), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub async fn metrics(State(app): State<App>, principal: Principal) -> Result<Response, Problem> {
-    principal.admin()?;
+    principal.may(Action::Inspect)?;
     let handle = app.metrics.ok_or_else(|| Problem::not_found("metrics are switched off"))?;
     let text = handle.render() + &device_metrics(&app.desk);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response())
@@ -70,30 +70,32 @@ const FOUR_LIFE: Duration = Duration::from_secs(5);
 const FOUR_ORDERS: u32 = 100;
 
 impl FourCache {
-    fn get(&self, caller: &Caller) -> Option<FourView> {
+    fn get(&self, tenant: &TenantName) -> Option<FourView> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(&caller.tenant).filter(|(at, _)| at.elapsed() < FOUR_LIFE).map(|(_, view)| view.clone())
+        kept.get(tenant).filter(|(at, _)| at.elapsed() < FOUR_LIFE).map(|(_, view)| view.clone())
     }
 
-    fn put(&self, caller: &Caller, view: FourView) {
+    fn put(&self, tenant: &TenantName, view: FourView) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|_, (at, _)| at.elapsed() < FOUR_LIFE);
-        kept.insert(caller.tenant.clone(), (Instant::now(), view));
+        kept.insert(tenant.clone(), (Instant::now(), view));
     }
 }
 
 /// Over the caller's last 100 completed orders, a few seconds old at most; utilisation is the federation's.
-#[utoipa::path(get, path = "/v1/metrics/four", tag = "operations", responses((status = 200, body = FourView), (status = 401, body = Problem)))]
-pub async fn four(State(app): State<App>, Principal(caller): Principal) -> Result<Json<FourView>, Problem> {
+#[utoipa::path(get, path = "/v1/metrics/four", tag = "operations", responses((status = 200, body = FourView), (status = 401, body = Problem), (status = 403, body = Problem)))]
+pub async fn four(State(app): State<App>, principal: Principal) -> Result<Json<FourView>, Problem> {
+    let caller = principal.may(Action::ReadWork)?;
     // what an administrator sees is of all tenants
-    let admin = caller.kind == TokenKind::Admin;
-    if let Some(view) = app.four.get(&caller).filter(|_| !admin) {
+    if caller.sees_all() {
+        return Ok(Json(read_four(&app, &caller).await?));
+    }
+    let tenant = caller.tenant()?;
+    if let Some(view) = app.four.get(tenant) {
         return Ok(Json(view));
     }
     let view = read_four(&app, &caller).await?;
-    if !admin {
-        app.four.put(&caller, view.clone());
-    }
+    app.four.put(tenant, view.clone());
     Ok(Json(view))
 }
 

@@ -15,7 +15,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use rhumb_control::intake::Accepted;
-use rhumb_model::{Order, OrderState, document};
+use rhumb_model::{Action, Order, OrderState, document};
 use rhumb_store::{OrderFilter, OrderRecord};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -47,12 +47,13 @@ async fn render(app: &App, record: OrderRecord) -> Result<OrderView, Problem> {
 
 /// Orders of the caller's tenant, newest first.
 #[utoipa::path(get, path = "/v1/orders", params(ListQuery), tag = "orders",
-    responses((status = 200, body = List<OrderView>), (status = 401, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = List<OrderView>), (status = 401, body = Problem), (status = 403, body = Problem), (status = 422, body = Problem)))]
 pub async fn list(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     query: Result<Query<ListQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<List<OrderView>>, Problem> {
+    let caller = principal.may(Action::ReadWork)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     let states = query.state.as_deref().unwrap_or("").split(',').filter(|s| !s.is_empty());
     let states = states.map(str::parse).collect::<Result<Vec<OrderState>, _>>();
@@ -69,15 +70,16 @@ pub async fn list(
 #[utoipa::path(post, path = "/v1/orders", tag = "orders",
     request_body(content = Object, description = "Order document (JSON or YAML), or {\"quote_id\": ID}"),
     params(("Idempotency-Key" = Option<String>, Header, description = "The same key gives the same order")),
-    responses((status = 201, body = OrderView), (status = 400, body = Problem), (status = 401, body = Problem),
+    responses((status = 201, body = OrderView), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem),
         (status = 422, body = Problem), (status = 429, body = Problem)))]
 pub async fn create(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     headers: HeaderMap,
     body: Document,
 ) -> Result<Response, Problem> {
+    let caller = principal.may(Action::Order)?;
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct FromQuote {
@@ -106,12 +108,9 @@ pub async fn create(
 }
 
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders", params(("id" = String, Path)),
-    responses((status = 200, body = OrderView), (status = 401, body = Problem), (status = 404, body = Problem)))]
-pub async fn get(
-    State(app): State<App>,
-    Principal(caller): Principal,
-    Path(order): Path<String>,
-) -> Result<Response, Problem> {
+    responses((status = 200, body = OrderView), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+pub async fn get(State(app): State<App>, principal: Principal, Path(order): Path<String>) -> Result<Response, Problem> {
+    let caller = principal.may(Action::ReadWork)?;
     let record = app.desk.order(&caller, id("order", &order)?).await?;
     let version = record.version;
     Ok(with_etag(StatusCode::OK, version, render(&app, record).await?))
@@ -120,14 +119,15 @@ pub async fn get(
 /// Cancels: 200 where nothing had begun, 202 while what runs is being stopped.
 #[utoipa::path(delete, path = "/v1/orders/{id}", tag = "orders",
     params(("id" = String, Path), ("If-Match" = Option<String>, Header, description = "Only the order as it was with this ETag")),
-    responses((status = 200, body = OrderView), (status = 202, body = OrderView), (status = 401, body = Problem), (status = 404, body = Problem),
+    responses((status = 200, body = OrderView), (status = 202, body = OrderView), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem),
         (status = 412, body = Problem)))]
 pub async fn cancel(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path(order): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
+    let caller = principal.may(Action::Order)?;
     let order = id("order", &order)?;
     let version = if_match(&headers, app.desk.order(&caller, order).await?.version)?;
     let record = app.desk.cancel(&caller, order, version).await?;
@@ -140,16 +140,17 @@ pub async fn cancel(
 #[utoipa::path(patch, path = "/v1/orders/{id}", tag = "orders",
     request_body(content = Object, description = "Order document (JSON or YAML)"),
     params(("id" = String, Path), ("If-Match" = Option<String>, Header, description = "Only the order as it was with this ETag")),
-    responses((status = 200, body = OrderView), (status = 400, body = Problem), (status = 401, body = Problem),
+    responses((status = 200, body = OrderView), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 404, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem),
         (status = 413, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem)))]
 pub async fn amend(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path(order): Path<String>,
     headers: HeaderMap,
     body: Document,
 ) -> Result<Response, Problem> {
+    let caller = principal.may(Action::Order)?;
     let order = id("order", &order)?;
     let version = if_match(&headers, app.desk.order(&caller, order).await?.version)?;
     let document = Order::read(&body.text).map_err(|e| Problem::document(&e))?;
@@ -168,13 +169,14 @@ pub struct ExplainQuery {
 
 /// Why the order is where it is: chosen, dearer and refused sites, and what would change the answer.
 #[utoipa::path(get, path = "/v1/orders/{id}/explain", tag = "orders", params(("id" = String, Path), ExplainQuery),
-    responses((status = 200, body = ExplainView), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = ExplainView), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub async fn explain(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path(order): Path<String>,
     query: Result<Query<ExplainQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<ExplainView>, Problem> {
+    let caller = principal.may(Action::ReadWork)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     let (record, decision) = app.desk.decision(&caller, id("order", &order)?).await?;
     let view = render(&app, record).await?;
@@ -192,13 +194,14 @@ pub struct AfterQuery {
 
 /// The order's history.
 #[utoipa::path(get, path = "/v1/orders/{id}/events", tag = "orders", params(("id" = String, Path), AfterQuery),
-    responses((status = 200, body = List<EventView>), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = List<EventView>), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub async fn history(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path(order): Path<String>,
     query: Result<Query<AfterQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<List<EventView>>, Problem> {
+    let caller = principal.may(Action::ReadWork)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     let limit = limit(query.limit, 200)?;
     let events = app.desk.events(&caller, id("order", &order)?, query.after, limit).await?;
@@ -208,13 +211,14 @@ pub async fn history(
 
 /// Output of the order's replicas as it arrived; `after` counts bytes of text.
 #[utoipa::path(get, path = "/v1/orders/{id}/logs", tag = "orders", params(("id" = String, Path), AfterQuery),
-    responses((status = 200, body = List<LogView>), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = List<LogView>), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub async fn logs(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path(order): Path<String>,
     query: Result<Query<AfterQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<List<LogView>>, Problem> {
+    let caller = principal.may(Action::ReadWork)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     let limit = query.limit.unwrap_or(64 << 10);
     let chunks = app.desk.logs(&caller, id("order", &order)?, query.after, limit).await?;
@@ -232,12 +236,13 @@ pub async fn logs(
 
 /// The bill by item.
 #[utoipa::path(get, path = "/v1/orders/{id}/usage", tag = "orders", params(("id" = String, Path)),
-    responses((status = 200, body = UsageView), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = UsageView), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub async fn usage(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path(order): Path<String>,
 ) -> Result<Json<UsageView>, Problem> {
+    let caller = principal.may(Action::ReadWork)?;
     let records = app.desk.usage(&caller, id("order", &order)?).await?;
     Ok(Json(UsageView::new(&records, app.desk.base())))
 }

@@ -6,7 +6,7 @@ use axum::{
     Json,
     extract::{Query, State},
 };
-use rhumb_model::{Bandwidth, Latency, LinkId, PointName};
+use rhumb_model::{Action, Bandwidth, Latency, LinkId, PointName};
 use rhumb_placement::{
     Between,
     paths::{
@@ -84,12 +84,13 @@ pub struct BackupView {
 
 /// The cheapest path under the bounds, or why there is none.
 #[utoipa::path(get, path = "/v1/paths", tag = "federation", params(PathQuery),
-    responses((status = 200, body = PathView), (status = 401, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = PathView), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
 pub async fn paths(
     State(app): State<App>,
-    _: Principal,
+    principal: Principal,
     query: Result<Query<PathQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<PathView>, Problem> {
+    principal.may(Action::ReadFederation)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     let from: PointName = id("point", &query.from)?;
     let to: PointName = id("point", &query.to)?;

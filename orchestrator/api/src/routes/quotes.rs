@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, Query, RawQuery, State},
     http::{HeaderMap, StatusCode},
 };
-use rhumb_model::{Order, Span};
+use rhumb_model::{Action, Order, Span};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -25,17 +25,18 @@ pub struct QuoteQuery {
 #[utoipa::path(post, path = "/v1/quotes", tag = "quotes",
     params(QuoteQuery, ("Idempotency-Key" = Option<String>, Header, description = "The same key gives the same quote")),
     request_body(content = Object, description = "Order document (JSON or YAML)"),
-    responses((status = 201, body = QuoteView), (status = 400, body = Problem), (status = 401, body = Problem),
+    responses((status = 201, body = QuoteView), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 409, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem),
         (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
 pub async fn create(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     RawQuery(asked): RawQuery,
     query: Result<Query<QuoteQuery>, axum::extract::rejection::QueryRejection>,
     headers: HeaderMap,
     body: Document,
 ) -> Result<(StatusCode, Json<QuoteView>), Problem> {
+    let caller = principal.may(Action::Order)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
     let hold = query.hold.as_deref().map(str::parse::<Span>).transpose();
     let hold = hold.map_err(|e| Problem::field("/hold", e.to_string()))?;
@@ -49,23 +50,25 @@ pub async fn create(
 }
 
 #[utoipa::path(get, path = "/v1/quotes/{id}", tag = "quotes", params(("id" = String, Path)),
-    responses((status = 200, body = QuoteView), (status = 401, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = QuoteView), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub async fn get(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path(quote): Path<String>,
 ) -> Result<Json<QuoteView>, Problem> {
+    let caller = principal.may(Action::ReadWork)?;
     Ok(Json(app.desk.quote(&caller, id("quote", &quote)?).await?.into()))
 }
 
 /// Gives back what the quote holds.
 #[utoipa::path(delete, path = "/v1/quotes/{id}", tag = "quotes", params(("id" = String, Path)),
-    responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+    responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub async fn end(
     State(app): State<App>,
-    Principal(caller): Principal,
+    principal: Principal,
     Path(quote): Path<String>,
 ) -> Result<StatusCode, Problem> {
+    let caller = principal.may(Action::Order)?;
     app.desk.end_quote(&caller, id("quote", &quote)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -9,7 +9,14 @@ async fn a_token_that_was_made_opens_what_it_is_for_until_it_ends() {
     let rig = Rig::start().await;
     let make =
         async |body: serde_json::Value| rig.call("t-admin", Method::POST, "/v1/admin/tokens", &body.to_string()).await;
-    let (status, made) = make(json!({ "kind": "tenant", "subject": "newcomer" })).await;
+    let newcomer = json!({ "kind": "tenant", "subject": "newcomer" });
+    let (status, unknown) = make(newcomer.clone()).await;
+    assert_eq!((status, &unknown["errors"][0]["pointer"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("/tenant")));
+    for name in ["newcomer", "guest", "a", "late"] {
+        let body = json!({ "name": name }).to_string();
+        assert_eq!(rig.call("t-admin", Method::POST, "/v1/admin/tenants", &body).await.0, StatusCode::CREATED);
+    }
+    let (status, made) = make(newcomer).await;
     assert_eq!(status, StatusCode::CREATED, "{made}");
     let token = made["token"].as_str().unwrap();
     assert_eq!(rig.get(token, "/v1/orders").await["items"], json!([]));
@@ -50,6 +57,7 @@ async fn a_token_that_was_made_opens_what_it_is_for_until_it_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_shown_once() {
     let rig = Rig::start().await;
+    rig.call("t-admin", Method::POST, "/v1/admin/tenants", "{\"name\": \"a\"}").await;
     let keyed = || {
         let mut r = request("t-admin", Method::POST, "/v1/admin/tokens", "{\"kind\": \"tenant\", \"subject\": \"a\"}");
         r.headers_mut().insert("idempotency-key", "k".parse().unwrap());

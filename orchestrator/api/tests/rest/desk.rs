@@ -14,8 +14,8 @@ use rhumb_control::{
     secrets::{Secret, sha256},
     testing::FEDERATION,
 };
-use rhumb_model::FederationFile;
-use rhumb_store::{AnyStore, Intent, PostgresLimits, Store, TokenKind, TokenRecord};
+use rhumb_model::{FederationFile, Role, Scope, TokenId};
+use rhumb_store::{AnyStore, Intent, PostgresLimits, Store, TokenRecord};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -27,14 +27,43 @@ pub struct Rig {
     folder: tempfile::TempDir,
 }
 
-pub const TOKENS: [(&str, TokenKind, &str); 6] = [
-    ("t-acme", TokenKind::Tenant, "acme"),
-    ("t-rival", TokenKind::Tenant, "acme-eu"),
-    ("t-admin", TokenKind::Admin, "platform"),
-    ("t-east", TokenKind::Agent, "east"),
-    ("t-west", TokenKind::Agent, "west"),
-    ("t-pop", TokenKind::Agent, "pop"),
+pub const TOKENS: [(&str, Role, &str); 11] = [
+    ("t-acme", Role::Member, "acme"),
+    ("t-viewer", Role::Viewer, "acme"),
+    ("t-chief", Role::TenantAdmin, "acme"),
+    ("t-rival", Role::Member, "acme-eu"),
+    ("t-third", Role::TenantAdmin, "acm"),
+    ("t-admin", Role::PlatformAdmin, "platform"),
+    ("t-east-op", Role::SiteOperator, "east"),
+    ("t-west-op", Role::SiteOperator, "west"),
+    ("t-east", Role::Agent, "east"),
+    ("t-west", Role::Agent, "west"),
+    ("t-pop", Role::Agent, "pop"),
 ];
+
+/// As the store has it under this number.
+fn record(number: usize, (token, role, subject): (&str, Role, &str)) -> TokenRecord {
+    let scope = match role {
+        Role::SiteOperator => Scope::Sites([subject.parse().unwrap()].into()),
+        Role::Agent => Scope::Point(subject.parse().unwrap()),
+        _ => Scope::Tenant(subject.parse().unwrap()),
+    };
+    TokenRecord {
+        id: token_id(number),
+        sha256: sha256(token.as_bytes()),
+        role,
+        scope,
+        created: jiff::Timestamp::UNIX_EPOCH,
+        created_by: "configuration".to_owned(),
+        expires: None,
+        revoked: None,
+    }
+}
+
+/// The id of the token at this place of `TOKENS`.
+pub fn token_id(number: usize) -> TokenId {
+    TokenId(uuid::Uuid::from_u128(number as u128 + 1))
+}
 
 impl Rig {
     pub async fn start() -> Self {
@@ -68,16 +97,10 @@ impl Rig {
         let path = |name: &str| folder.path().join(name);
         let url = format!("sqlite:{}", path("rhumb.db").display());
         let store = AnyStore::open(&url, PostgresLimits::default()).await.unwrap();
-        let tokens = TOKENS.iter().map(|(token, kind, subject)| {
-            Intent::PutToken(TokenRecord {
-                sha256: sha256(token.as_bytes()),
-                kind: *kind,
-                subject: (*subject).to_owned(),
-                created: jiff::Timestamp::UNIX_EPOCH,
-                expires: None,
-            })
-        });
-        store.commit(tokens.collect()).await.unwrap();
+        let known = ["acme", "acme-eu", "acm", "platform"]
+            .map(|name| Intent::KnowTenant { name: name.parse().unwrap(), at: jiff::Timestamp::UNIX_EPOCH });
+        let tokens = TOKENS.into_iter().enumerate().map(|(i, token)| Intent::PutToken(record(i, token)));
+        store.commit(known.into_iter().chain(tokens).collect()).await.unwrap();
         let mut config: ServerConfig = serde_json::from_value(serde_json::json!({
             "database": url, "federation": path("federation.yaml"), "secret_file": path("secret"),
         }))

@@ -14,14 +14,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// What an agent keeps.
-struct Holder {
+pub struct Holder {
     key: String,
     certificate: String,
     authorities: String,
 }
 
 impl Holder {
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         client(&self.authorities, Some(&format!("{}{}", self.key, self.certificate)))
     }
 }
@@ -37,7 +37,7 @@ fn client(authorities: &str, identity: Option<&str>) -> Client {
 }
 
 /// The rig behind TLS, with the address that agents use.
-async fn secured(rig: &Rig) -> (String, CancellationToken) {
+pub async fn secured(rig: &Rig) -> (String, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = rhumb_api::router(rhumb_api::App::new(rig.desk.clone(), None), Hosts::new(address, &[]));
@@ -47,13 +47,13 @@ async fn secured(rig: &Rig) -> (String, CancellationToken) {
     (format!("https://{address}"), stop)
 }
 
-async fn token(rig: &Rig, wish: &Value) -> JoinToken {
+pub async fn token(rig: &Rig, wish: &Value) -> JoinToken {
     let (status, made) = rig.call("t-admin", Method::POST, "/v1/admin/join-tokens", &wish.to_string()).await;
     assert_eq!(status, StatusCode::CREATED, "{made}");
     made["token"].as_str().unwrap().parse().unwrap()
 }
 
-async fn join(rig: &Rig, token: &JoinToken) -> Result<Holder, (StatusCode, Value)> {
+pub async fn join(rig: &Rig, token: &JoinToken) -> Result<Holder, (StatusCode, Value)> {
     let key = AgentKey::generate().unwrap();
     let body = json!({"secret": token.secret.as_str(), "request": key.request().unwrap()}).to_string();
     let (status, answer) = rig.call("", Method::POST, "/agent/v1/join", &body).await;
@@ -64,7 +64,7 @@ async fn join(rig: &Rig, token: &JoinToken) -> Result<Holder, (StatusCode, Value
     Ok(Holder { key: key.to_pem(), certificate: text("certificate"), authorities: text("authorities") })
 }
 
-async fn sync(client: &Client, url: &str, agent: &mut FakeAgent, wait_ms: u64) -> (u16, Value) {
+pub async fn sync(client: &Client, url: &str, agent: &mut FakeAgent, wait_ms: u64) -> (u16, Value) {
     let mut report = agent.report();
     report.wait_ms = wait_ms;
     let answer = client.post(format!("{url}/agent/v1/sync")).json(&report).send().await.unwrap();

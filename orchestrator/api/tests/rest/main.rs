@@ -4,6 +4,7 @@
 
 mod administration;
 mod agents;
+mod cases;
 mod credentials;
 mod crowd;
 mod desk;
@@ -13,6 +14,8 @@ mod enrolment;
 mod history;
 mod leaks;
 mod life;
+mod matrix;
 mod recovery;
 mod requests;
 mod stream;
+mod tenants;

@@ -138,7 +138,7 @@ pub async fn site(command: SiteCommand, client: &Client, output: Output) -> Resu
         SiteCommand::Token { token, join } if join.join => {
             return enrol::join_token(token.subject(), &join, client, output).await;
         }
-        SiteCommand::Token { token, .. } => return token::create(token::Kind::Agent, token, client, output).await,
+        SiteCommand::Token { token, .. } => return token::for_agent(token, client, output).await,
         SiteCommand::Certificates { site } => enrol::certificates(&site, client, output).await?,
         SiteCommand::Revoke { serial } => enrol::revoke(&serial, client).await?,
         SiteCommand::Undrain { site } => drain(client, &site, "undrain").await?,

@@ -8,9 +8,9 @@ use rhumb_agent::{
 };
 use rhumb_control::{
     ServerConfig,
-    config::{Endpoint, Limits, Times, TokenEntry, TokenKindEntry},
+    config::{Endpoint, Limits, Times, TokenEntry},
 };
-use rhumb_model::{Bytes, FederationFile, Link, PointName, Span, federation_file::SiteEntry, site::Tier};
+use rhumb_model::{Bytes, FederationFile, Link, PointName, Role, Span, federation_file::SiteEntry, site::Tier};
 use rhumb_placement::Policy;
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -68,10 +68,10 @@ impl World {
         let hosts = self.agents.iter().filter_map(|p| wan.control_address(p.as_str())).map(|a| a.to_string());
         let agent = |point: &PointName| TokenEntry {
             file: layout.agent_token(point.as_str()),
-            kind: TokenKindEntry::Agent,
+            kind: Role::Agent,
             subject: point.to_string(),
         };
-        let admin = TokenEntry { file: layout.admin_token(), kind: TokenKindEntry::Admin, subject: TENANT.to_owned() };
+        let admin = TokenEntry { file: layout.admin_token(), kind: Role::PlatformAdmin, subject: TENANT.to_owned() };
         Ok(ServerConfig {
             identity: rhumb_control::config::IdentityConfig::default(),
             provider: rhumb_control::config::Provider::default(),

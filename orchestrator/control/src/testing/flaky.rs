@@ -1,11 +1,12 @@
 //! A store whose commits go wrong where a test says so.
 
 use jiff::Timestamp;
-use rhumb_model::{LinkId, OrderId, PointName, QuoteId};
+use rhumb_model::{LinkId, OrderId, PointName, QuoteId, TenantName};
 use rhumb_store::{
-    AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Holdings, IdempotencyRecord, Intent,
-    JoinTokenRecord, LinkWindow, NodeRecord, OrderFilter, OrderRecord, Outcome, Page, Picture, PointRecord,
-    QuoteRecord, SqliteStore, Store, StoreError, TokenRecord, UsageRecord, record::LogRecord,
+    AuditFilter, AuditRecord, AuthorityRecord, CertificateRecord, DecisionRecord, EventRecord, Held, Holdings,
+    IdempotencyRecord, Intent, JoinTokenRecord, LinkWindow, NodeRecord, OrderFilter, OrderRecord, Outcome, Page,
+    Picture, PointRecord, QuoteRecord, SqliteStore, Store, StoreError, TenantRecord, TokenFilter, TokenRecord,
+    UsageRecord, record::LogRecord,
 };
 use std::{
     future::Future,
@@ -153,6 +154,11 @@ impl Store for FlakyStore {
         link_windows(link: &LinkId, from: Timestamp, to: Timestamp) -> Vec<LinkWindow>;
         idempotency(tenant: &str, key: &str) -> Option<IdempotencyRecord>;
         token(hash: &[u8; 32]) -> Option<TokenRecord>;
+        tokens(filter: &TokenFilter) -> Vec<TokenRecord>;
+        tenant(name: &TenantName) -> Option<TenantRecord>;
+        tenants(after: Option<&TenantName>, limit: u32) -> Vec<TenantRecord>;
+        held(tenant: &TenantName) -> Held;
+        audit_log(filter: &AuditFilter) -> Vec<AuditRecord>;
         authorities() -> Vec<AuthorityRecord>;
         join_token(hash: &[u8; 32]) -> Option<JoinTokenRecord>;
         certificate(serial: &str) -> Option<CertificateRecord>;

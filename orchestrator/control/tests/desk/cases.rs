@@ -1,9 +1,9 @@
 //! Faults of other schedulers as their users reported them: what happened there must not happen here. The inputs are read
 //! from `cases/open.json` beside the data folder (`RHUMB_DATA`, else `../shared/data` beside the project).
 
-use crate::world::{World, is, tenant};
+use crate::world::{World, is, member, tenant};
 use public_data::case;
-use rhumb_control::{Caller, DeskError, intake::Accepted};
+use rhumb_control::{DeskError, intake::Accepted};
 use rhumb_federation::View;
 use rhumb_model::{NodeName, Order, OrderId, OrderState, Phase, ReasonKind};
 use rhumb_placement::{Decision, Policy, Request};
@@ -216,7 +216,7 @@ async fn a_plan_for_an_order_that_was_amended_meanwhile_holds_nothing() {
     meet(&DECIDED).await;
     let version = order(&world, gang).await.version;
     let more = Order::read(&devices("gang", after, 1, "s1")).unwrap();
-    let stranger = Caller { tenant: "rival".parse().unwrap(), ..tenant() };
+    let stranger = member("rival");
     let refused = world.desk.amend(&stranger, gang, more.clone(), None).await;
     assert!(matches!(refused, Err(DeskError::NotFound { .. })), "{refused:?}");
     let stale = world.desk.amend(&tenant(), gang, more.clone(), Some(version + 1)).await;

@@ -6,8 +6,8 @@ use rhumb_control::{
     secrets::Secret,
     testing::{FEDERATION, FakeAgent, FlakyStore, POINTS},
 };
-use rhumb_model::{FederationFile, Order, OrderId, OrderState};
-use rhumb_store::{OrderFilter, OrderRecord, SqliteStore, Store, TokenKind};
+use rhumb_model::{FederationFile, Order, OrderId, OrderState, Role, Scope, TokenId};
+use rhumb_store::{Intent, OrderFilter, OrderRecord, SqliteStore, Store};
 use std::time::{Duration, Instant};
 
 /// `a` to `b` by way of `r`, which is cheap, or of `s`.
@@ -37,8 +37,13 @@ pub struct World {
     folder: tempfile::TempDir,
 }
 
+pub fn member(tenant: &str) -> Caller {
+    let scope = Scope::Tenant(tenant.parse().unwrap());
+    Caller { token: TokenId(uuid::Uuid::nil()), role: Role::Member, scope }
+}
+
 pub fn tenant() -> Caller {
-    Caller { kind: TokenKind::Tenant, tenant: "acme".parse().unwrap() }
+    member("acme")
 }
 
 async fn desk(store: FlakyStore, decide: Decide, federation: &str, folder: &tempfile::TempDir) -> Desk<FlakyStore> {
@@ -69,7 +74,11 @@ impl World {
     /// Another federation, with agents at these points.
     pub async fn start_on(federation: &'static str, points: &[&str], decide: Decide) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = FlakyStore::new(SqliteStore::open(folder.path().join("rhumb.db")).await.unwrap());
+        let store = SqliteStore::open(folder.path().join("rhumb.db")).await.unwrap();
+        let known = ["acme", "rival"]
+            .map(|name| Intent::KnowTenant { name: name.parse().unwrap(), at: jiff::Timestamp::UNIX_EPOCH });
+        store.commit(known.into()).await.unwrap();
+        let store = FlakyStore::new(store);
         let desk = desk(store.clone(), decide, federation, &folder).await;
         let agents = points.iter().map(|p| FakeAgent::of(p, federation)).collect();
         let mut world = Self { store, desk, agents, decide, federation, folder };

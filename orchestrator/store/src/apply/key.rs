@@ -1,9 +1,9 @@
-//! Idempotency keys and tokens.
+//! Idempotency keys.
 
 use crate::{
     error::Fault,
     intent::{Conflict, Outcome},
-    record::{IdempotencyRecord, TokenRecord},
+    record::IdempotencyRecord,
     session::{Session, args},
 };
 use jiff::Timestamp;
@@ -44,20 +44,5 @@ pub async fn remember(session: &mut Session<'_>, record: &IdempotencyRecord) -> 
 
 pub async fn forget(session: &mut Session<'_>, before: Timestamp) -> Result<Outcome, Fault> {
     session.run("DELETE FROM idempotency WHERE at_us < $1", args![before.as_microsecond()]).await?;
-    Ok(Outcome::Done)
-}
-
-pub async fn put_token(session: &mut Session<'_>, token: &TokenRecord) -> Result<Outcome, Fault> {
-    let sql = "INSERT INTO tokens (sha256, kind, subject, created_us, expires_us) VALUES ($1, $2, $3, $4, $5) \
-               ON CONFLICT (sha256) DO UPDATE SET kind = excluded.kind, subject = excluded.subject, \
-               expires_us = excluded.expires_us";
-    let args = args![
-        token.sha256.as_slice(),
-        token.kind.word(),
-        token.subject.as_str(),
-        token.created.as_microsecond(),
-        token.expires.map(Timestamp::as_microsecond),
-    ];
-    session.run(sql, args).await?;
     Ok(Outcome::Done)
 }

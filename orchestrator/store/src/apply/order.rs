@@ -1,16 +1,27 @@
 //! Orders: new ones, and changes under their version.
 
 use crate::{
-    apply::{hold, links, tunnel},
+    apply::{admission, hold, links, tunnel},
     codec::{Reader, int, json, json_or_null},
     error::Fault,
-    intent::{Conflict, Holder, OrderChange, Outcome, Reservation},
+    intent::{Conflict, Holder, OrderChange, Outcome, QuotaKind, Reservation},
+    read::admission as read,
     record::{DecisionRecord, NewEvent, OrderRecord, UsageRecord},
     rows::DecisionBody,
     session::{Session, Value, args},
 };
 use jiff::Timestamp;
-use rhumb_model::OrderId;
+use rhumb_model::{OrderId, TenantName};
+
+/// Lets a new order of the tenant in, if it may have one more.
+pub async fn admit(session: &mut Session<'_>, tenant: &TenantName) -> Result<(), Fault> {
+    let quota = admission::admit(session, tenant).await?;
+    if quota.orders.is_some() {
+        let has = read::live_orders(session, tenant).await?;
+        admission::one_more(QuotaKind::Orders, quota.orders, has)?;
+    }
+    Ok(())
+}
 
 pub async fn insert(session: &mut Session<'_>, record: &OrderRecord, events: &[NewEvent]) -> Result<(), Fault> {
     let sql = "INSERT INTO orders (id, tenant, name, document, state, phase, attention, reasons, plan, cost, saga, \
@@ -48,6 +59,7 @@ pub async fn insert(session: &mut Session<'_>, record: &OrderRecord, events: &[N
 #[derive(Debug)]
 pub struct Changed {
     pub version: i64,
+    pub tenant: TenantName,
 }
 
 pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<Changed, Fault> {
@@ -103,7 +115,7 @@ pub async fn change(session: &mut Session<'_>, change: &OrderChange) -> Result<C
     for generation in &change.release {
         tunnel::release(session, change.id, *generation, &change.keep_tunnels).await?;
     }
-    Ok(Changed { version })
+    Ok(Changed { version, tenant: r.parsed("tenant")? })
 }
 
 async fn why_unchanged(session: &mut Session<'_>, change: &OrderChange) -> Result<Conflict, Fault> {
@@ -126,7 +138,10 @@ pub async fn reserve(
         return Err(Conflict::Missing(format!("order {order} in the change of order {}", then.id)).into());
     }
     let changed = change(session, then).await?;
+    let quota = admission::quota(session, &changed.tenant).await?;
+    let before = admission::accelerators_before(session, &changed.tenant, quota).await?;
     let grants = hold::take(session, Holder::Order(order), generation, reservation, then.at).await?;
+    admission::within_accelerators(session, &changed.tenant, quota, before).await?;
     Ok(Outcome::Reserved { version: changed.version, grants })
 }
 

@@ -1,10 +1,11 @@
 //! Quotes: offered with what they hold, accepted once, or ended.
 
 use crate::{
-    apply::{hold, order},
+    apply::{admission, hold, order},
     codec::{Reader, json, json_or_null},
     error::Fault,
-    intent::{Conflict, Holder, Outcome, Reservation},
+    intent::{Conflict, Holder, Outcome, QuotaKind, Reservation},
+    read::admission as read,
     record::{NewEvent, OrderRecord, QuoteRecord},
     session::{Session, args},
 };
@@ -20,6 +21,12 @@ pub async fn offer(
     record: &QuoteRecord,
     reservation: Option<&Reservation>,
 ) -> Result<Outcome, Fault> {
+    let binds = record.binding && reservation.is_some();
+    let quota = admission::admit(session, &record.tenant).await?;
+    if binds && quota.quotes.is_some() {
+        let has = read::live_quotes(session, &record.tenant).await?;
+        admission::one_more(QuotaKind::Quotes, quota.quotes, has)?;
+    }
     let sql = "INSERT INTO quotes (id, tenant, document, plan, decided_us, decision, view, binding, created_us, \
                expires_us, ended_us, order_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
                ON CONFLICT (id) DO NOTHING";
@@ -31,7 +38,7 @@ pub async fn offer(
         record.decision.at.as_microsecond(),
         order::decision_body(&record.decision)?,
         record.decision.view.as_str(),
-        record.binding && reservation.is_some(),
+        binds,
         record.created.as_microsecond(),
         record.expires.as_microsecond(),
         record.ended.map(Timestamp::as_microsecond),
@@ -42,7 +49,9 @@ pub async fn offer(
     }
     match reservation {
         Some(reservation) if record.binding => {
+            let before = admission::accelerators_before(session, &record.tenant, quota).await?;
             let grants = hold::take(session, Holder::Quote(record.id), QUOTED, reservation, record.created).await?;
+            admission::within_accelerators(session, &record.tenant, quota, before).await?;
             Ok(Outcome::Reserved { version: 0, grants })
         }
         _ => Ok(Outcome::Done),
@@ -56,6 +65,7 @@ pub async fn accept(
     record: &OrderRecord,
     events: &[NewEvent],
 ) -> Result<Outcome, Fault> {
+    order::admit(session, &record.tenant).await?;
     let mut record = record.clone();
     record.quote_id = Some(quote);
     record.generation = ACCEPTED;

@@ -1,6 +1,7 @@
 //! A store on a database of its own.
 
-use rhumb_store::{AnyStore, PostgresLimits, testing::PostgresServer};
+use crate::fixture::at;
+use rhumb_store::{AnyStore, Intent, PostgresLimits, Store as _, testing::PostgresServer};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
@@ -20,6 +21,20 @@ impl Bench {
     pub async fn postgres(server: &PostgresServer) -> Self {
         let url = server.database().await.unwrap();
         Self { store: open(&url).await, url, _folder: None }
+    }
+
+    /// A database of the same kind with nothing in it; where there is one server, in the place of the other's.
+    pub async fn empty(like: &Self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = if like.is_postgres() {
+            like.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await.unwrap();
+            like.url.clone()
+        } else {
+            let file = folder.path().join("empty.db");
+            std::fs::File::create(&file).unwrap();
+            format!("sqlite:{}", file.display())
+        };
+        Self { store: like.store.clone(), url, _folder: Some(folder) }
     }
 
     pub fn is_postgres(&self) -> bool {
@@ -46,5 +61,13 @@ impl Bench {
 }
 
 pub async fn open(url: &str) -> AnyStore {
-    AnyStore::open(url, PostgresLimits::default()).await.unwrap()
+    let store = AnyStore::open(url, PostgresLimits::default()).await.unwrap();
+    know(&store).await;
+    store
+}
+
+/// The tenants that the cases are about.
+pub async fn know(store: &AnyStore) {
+    let known = ["acme", "other"].map(|name| Intent::KnowTenant { name: name.parse().unwrap(), at: at(0) });
+    store.commit(known.into()).await.unwrap();
 }

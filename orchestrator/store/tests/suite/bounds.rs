@@ -1,6 +1,6 @@
 //! What only a server can do to its clients.
 
-use crate::fixture::*;
+use crate::{bench::know, fixture::*};
 use rhumb_store::{AnyStore, PostgresLimits, Store as _, StoreError, testing::PostgresServer};
 use sqlx::{Connection as _, PgConnection};
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ pub async fn a_lock_that_stays_is_given_up(server: &PostgresServer) {
     let url = server.database().await.unwrap();
     let limits = PostgresLimits { lock: Duration::from_millis(200), ..PostgresLimits::default() };
     let store = AnyStore::open(&url, limits).await.unwrap();
+    know(&store).await;
     let operator = locked(&url).await;
     let record = order("a");
     let error = store.commit(vec![accept(&record)]).await.unwrap_err();
@@ -28,6 +29,7 @@ pub async fn a_server_that_hangs_is_left(server: &PostgresServer) {
     let url = server.database().await.unwrap();
     let limits = PostgresLimits { patience: Duration::from_millis(300), writers: 1, ..PostgresLimits::default() };
     let store = AnyStore::open(&url, limits).await.unwrap();
+    know(&store).await;
     let mut operator = locked(&url).await;
     let begun = Instant::now();
     let record = order("a");
@@ -59,6 +61,7 @@ pub async fn a_read_only_server_is_not_ready(server: &PostgresServer) {
     let url = server.database().await.unwrap();
     let store = AnyStore::open(&url, PostgresLimits::default()).await.unwrap();
     store.ping().await.unwrap();
+    know(&store).await;
     let mut operator = PgConnection::connect(&url).await.unwrap();
     let mut set = async |value: &'static str| {
         sqlx::raw_sql(value).execute(&mut operator).await.unwrap();

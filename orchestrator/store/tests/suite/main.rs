@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::wildcard_imports)] // all of it is tests
 
+mod admission;
 mod bench;
 mod bounds;
 mod crash;
@@ -105,8 +106,16 @@ cases! {
         reports_must_be_newer,
         capacity_is_not_cut_below_what_is_reserved,
         logs_are_kept_once_and_bounded,
-        windows_of_links_are_kept_once_and_for_a_time,
-        tokens_read_back;
+        windows_of_links_are_kept_once_and_for_a_time;
+    admission:
+        tokens_read_back,
+        a_revoked_token_stays_so,
+        tokens_come_in_pages_as_far_as_one_may_see_them,
+        a_closed_tenant_is_let_in_no_more,
+        what_administrators_did_is_written_with_it_and_stays,
+        a_tenant_of_before_is_known,
+        of_eight_at_once_a_quota_lets_as_many_in_as_it_says,
+        accelerators_are_counted_where_they_are_held;
     enrolment:
         a_join_token_makes_one_certificate,
         a_revoked_certificate_is_good_for_nothing,

@@ -1,8 +1,6 @@
 use crate::{bench::Bench, fixture::*};
 use rhumb_model::{Bandwidth, OrderId};
-use rhumb_store::{
-    Conflict, Intent, LinkWindow, PointRecord, Store as _, TokenKind, TokenRecord, WindowRtt, record::LogRecord,
-};
+use rhumb_store::{Conflict, Intent, LinkWindow, PointRecord, Store as _, WindowRtt, record::LogRecord};
 use uuid::Uuid;
 
 pub async fn reports_must_be_newer(bench: &Bench) {
@@ -79,32 +77,6 @@ pub async fn logs_are_kept_once_and_bounded(bench: &Bench) {
     let notice = "\n[the rest of this log is not kept: 4 MiB per order are]\n";
     assert_eq!(all.len(), (4 << 20) + notice.len());
     assert!(all.ends_with(notice) && !all.contains("more"));
-}
-
-pub async fn tokens_read_back(bench: &Bench) {
-    let store = &bench.store;
-    let kinds = [TokenKind::Tenant, TokenKind::Admin, TokenKind::Agent];
-    for (i, kind) in kinds.into_iter().enumerate() {
-        let token = TokenRecord {
-            sha256: [i as u8; 32],
-            kind,
-            subject: "acme".to_owned(),
-            created: at(0),
-            expires: (i == 1).then(|| at(60)),
-        };
-        done(store, Intent::PutToken(token.clone())).await;
-        assert_eq!(store.token(&token.sha256).await.unwrap(), Some(token));
-    }
-    assert_eq!(store.token(&[9; 32]).await.unwrap(), None);
-    let ended = TokenRecord {
-        sha256: [0; 32],
-        kind: TokenKind::Tenant,
-        subject: "acme".to_owned(),
-        created: at(0),
-        expires: Some(at(1)),
-    };
-    done(store, Intent::PutToken(ended.clone())).await;
-    assert_eq!(store.token(&[0; 32]).await.unwrap(), Some(ended));
 }
 
 pub async fn windows_of_links_are_kept_once_and_for_a_time(bench: &Bench) {
