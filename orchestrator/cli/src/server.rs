@@ -106,7 +106,7 @@ async fn run(
     let gate = Gate::default();
     let serving = tokio::spawn(serve(listener, gate.router(hosts.clone()), connections, stop.clone()));
     let candidate = Candidate::new(store.clone(), lease);
-    let office = Office { candidate, store: store.clone(), base, config, secret, secure, hosts, metrics, gate };
+    let office = Office { candidate, base, config, secret, secure, hosts, metrics, gate };
     tokio::spawn(hear_signals(stop.clone()));
     let announce = || address_file.map_or(Ok(()), |path| write_address(path, address));
     let mut next = office.candidate.try_lead().await.context("cannot ask who leads")?;
@@ -133,7 +133,6 @@ async fn run(
 /// What it takes to lead, again and again.
 struct Office {
     candidate: Candidate,
-    store: AnyStore,
     base: Base,
     config: ServerConfig,
     secret: Secret,
@@ -156,7 +155,7 @@ impl Office {
         let kept = self.candidate.keep(led);
         tokio::pin!(kept);
         let desk = tokio::select! {
-            desk = Desk::lead(&self.store, led.epoch, base, config, secret) => desk,
+            desk = Desk::lead(self.candidate.store(), led.epoch, base, config, secret) => desk,
             why = &mut kept => {
                 tracing::warn!(why, "standing by: lost the lead before the orders were taken up");
                 return Ok(());
@@ -166,7 +165,7 @@ impl Office {
             Ok(desk) => desk,
             // as a lease is waited for, by who shares a database
             Err(DeskError::Store(error @ (StoreError::Unavailable { .. } | StoreError::Fenced { .. })))
-                if self.shares() =>
+                if self.candidate.shares() =>
             {
                 tracing::warn!(%error, "standing by: the orders could not be taken up");
                 self.candidate.give_up(led).await;
@@ -203,10 +202,6 @@ impl Office {
         secured.context("the accept loop of TLS panicked")?.context("cannot accept connections with TLS")?;
         self.candidate.give_up(led).await;
         Ok(())
-    }
-
-    fn shares(&self) -> bool {
-        matches!(self.store, AnyStore::Postgres(_))
     }
 
     async fn serve_securely(

@@ -91,9 +91,19 @@ impl Caller {
 impl<S: Store> Desk<S> {
     /// A change and the line about it, or neither.
     pub(crate) async fn administer(&self, change: Intent, entry: AuditEntry) -> Result<(), DeskError> {
+        self.administer_or(change, entry, DeskError::refused).await
+    }
+
+    /// As `administer`, where a refusal has words of its own.
+    pub(crate) async fn administer_or(
+        &self,
+        change: Intent,
+        entry: AuditEntry,
+        refused: impl FnOnce(&Conflict) -> DeskError,
+    ) -> Result<(), DeskError> {
         let change = Intent::Administer { change: Box::new(change), entry };
         match self.inner.store.commit(vec![change]).await?.pop() {
-            Some(Outcome::Refused(why)) => Err(DeskError::refused(&why)),
+            Some(Outcome::Refused(why)) => Err(refused(&why)),
             _ => Ok(()),
         }
     }
@@ -106,11 +116,10 @@ impl<S: Store> Desk<S> {
         kind: &'static str,
         id: String,
     ) -> Result<(), DeskError> {
-        let change = Intent::Administer { change: Box::new(change), entry };
-        match self.inner.store.commit(vec![change]).await?.pop() {
-            Some(Outcome::Refused(Conflict::Missing(_))) => Err(DeskError::NotFound { kind, id }),
-            Some(Outcome::Refused(why)) => Err(DeskError::refused(&why)),
-            _ => Ok(()),
-        }
+        let refused = |why: &Conflict| match why {
+            Conflict::Missing(_) => DeskError::NotFound { kind, id },
+            why => DeskError::refused(why),
+        };
+        self.administer_or(change, entry, refused).await
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{caller::Caller, desk::Desk, error::DeskError};
 use rhumb_model::{Action, TenantName};
-use rhumb_store::{AuditFilter, AuditRecord, Conflict, Held, Intent, Outcome, Quota, Store, TenantRecord};
+use rhumb_store::{AuditFilter, AuditRecord, Conflict, Held, Intent, Quota, Store, TenantRecord};
 
 impl<S: Store> Desk<S> {
     pub async fn create_tenant(&self, caller: &Caller, name: &TenantName) -> Result<TenantRecord, DeskError> {
@@ -10,14 +10,14 @@ impl<S: Store> Desk<S> {
         let created = self.now();
         let record = TenantRecord { name: name.clone(), created, closed: None, quota: Quota::default() };
         let entry = caller.entry(created, "tenant.create", name, Some(name));
-        let change = Intent::Administer { change: Box::new(Intent::PutTenant(record.clone())), entry };
-        match self.inner.store.commit(vec![change]).await?.pop() {
-            Some(Outcome::Refused(Conflict::Exists(_))) => Err(DeskError::Conflict(format!(
+        let refused = |why: &Conflict| match why {
+            Conflict::Exists(_) => DeskError::Conflict(format!(
                 "tenant {name} exists already, or did: names of tenants are not used again"
-            ))),
-            Some(Outcome::Refused(why)) => Err(DeskError::refused(&why)),
-            _ => Ok(record),
-        }
+            )),
+            why => DeskError::refused(why),
+        };
+        self.administer_or(Intent::PutTenant(record.clone()), entry, refused).await?;
+        Ok(record)
     }
 
     /// Those that the caller may see, by name, at most 200 of those after `after`.

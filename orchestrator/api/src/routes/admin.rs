@@ -1,6 +1,6 @@
 //! `/v1/admin`: the whole federation's invariants, draining sites, and the log of what administrators did.
 
-use super::{id, limit};
+use super::{cursor, id, limit, page};
 use crate::{auth::Principal, problem::Problem, router::App, views::List};
 use axum::{
     Json,
@@ -90,10 +90,7 @@ pub async fn audit_log(
 ) -> Result<Json<List<LogEntryView>>, Problem> {
     let caller = principal.may(Action::ReadAuditLog)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
-    let before = query.cursor.as_deref().map(str::parse::<u64>).transpose();
-    let before = before.map_err(|_| Problem::field("/cursor", "it is not the `next` of a page"))?;
-    let limit = limit(query.limit, 50)?;
+    let (before, limit) = (cursor(query.cursor.as_deref())?, limit(query.limit, 50)?);
     let found = app.desk.audit_log(&caller, before, limit).await?;
-    let next = (found.len() == limit as usize).then(|| found.last().map(|r| r.seq.to_string())).flatten();
-    Ok(Json(List { items: found.into_iter().map(LogEntryView::from).collect(), next }))
+    Ok(Json(page(found, limit, |r| r.seq.to_string())))
 }

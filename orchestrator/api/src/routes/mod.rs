@@ -12,14 +12,13 @@ pub mod quotes;
 pub mod tenants;
 pub mod tokens;
 
-use crate::problem::Problem;
+use crate::{problem::Problem, views::List};
 use axum::{
     Json,
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use rhumb_control::{intake::Idempotency, secrets::sha256};
-use rhumb_model::OrderId;
 use std::str::FromStr;
 
 /// What was made and is shown this once: nobody on the way keeps it.
@@ -35,10 +34,16 @@ pub fn id<T: FromStr>(kind: &str, text: &str) -> Result<T, Problem> {
     text.parse().map_err(|_| Problem::not_found(format!("{kind} {shown} does not exist")))
 }
 
-/// The `next` of a page of orders.
-pub fn cursor(text: Option<&str>) -> Result<Option<OrderId>, Problem> {
-    let before = text.map(str::parse::<OrderId>).transpose();
+/// The `next` of a page, whatever its lines are known by.
+pub fn cursor<T: FromStr>(text: Option<&str>) -> Result<Option<T>, Problem> {
+    let before = text.map(str::parse::<T>).transpose();
     before.map_err(|_| Problem::field("/cursor", "it is not the `next` of a page"))
+}
+
+/// A page of at most `limit` lines; a full one may have another behind its last line.
+pub fn page<R, V: From<R> + utoipa::ToSchema>(found: Vec<R>, limit: u32, known_by: impl Fn(&R) -> String) -> List<V> {
+    let next = found.last().filter(|_| found.len() == limit as usize).map(known_by);
+    List { items: found.into_iter().map(V::from).collect(), next }
 }
 
 /// How many of a page: 1 to 200.

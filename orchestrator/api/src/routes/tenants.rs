@@ -1,6 +1,6 @@
 //! `/v1/admin/tenants` and `/v1/admin/quotas`.
 
-use super::{id, limit};
+use super::{cursor, id, limit, page};
 use crate::{auth::Principal, body::Document, problem::Problem, router::App, views::List};
 use axum::{
     Json,
@@ -112,12 +112,9 @@ pub async fn list(
 ) -> Result<Json<List<TenantView>>, Problem> {
     let caller = principal.may(Action::ReadTenants)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
-    let after = query.cursor.as_deref().map(str::parse::<TenantName>).transpose();
-    let after = after.map_err(|_| Problem::field("/cursor", "it is not the `next` of a page"))?;
-    let limit = limit(query.limit, 50)?;
+    let (after, limit) = (cursor::<TenantName>(query.cursor.as_deref())?, limit(query.limit, 50)?);
     let found = app.desk.tenants(&caller, after.as_ref(), limit).await?;
-    let next = (found.len() == limit as usize).then(|| found.last().map(|t| t.name.to_string())).flatten();
-    Ok(Json(List { items: found.into_iter().map(TenantView::from).collect(), next }))
+    Ok(Json(page(found, limit, |t| t.name.to_string())))
 }
 
 #[utoipa::path(get, path = "/v1/admin/tenants/{name}", tag = "administration", params(("name" = String, Path)),

@@ -1,6 +1,6 @@
 //! `/v1/admin/tokens`: who may do what, until when.
 
-use super::{id, idempotency, limit, shown_once};
+use super::{cursor, id, idempotency, limit, page, shown_once};
 use crate::{auth::Principal, body::Document, problem::Problem, router::App, views::List};
 use axum::{
     Json,
@@ -10,7 +10,7 @@ use axum::{
 };
 use jiff::Timestamp;
 use rhumb_control::token::Wish;
-use rhumb_model::{Action, Role, Scope, TokenId, document, name::NameError};
+use rhumb_model::{Action, Role, Scope, document, name::NameError};
 use rhumb_store::TokenRecord;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -192,12 +192,9 @@ pub async fn list(
 ) -> Result<Json<List<TokenView>>, Problem> {
     let caller = principal.may(Action::ManageTokens)?;
     let Query(query) = query.map_err(|e| Problem::bad_request(e.body_text()))?;
-    let before = query.cursor.as_deref().map(str::parse::<TokenId>).transpose();
-    let before = before.map_err(|_| Problem::field("/cursor", "it is not the `next` of a page"))?;
-    let limit = limit(query.limit, 50)?;
+    let (before, limit) = (cursor(query.cursor.as_deref())?, limit(query.limit, 50)?);
     let found = app.desk.tokens(&caller, before, limit).await?;
-    let next = (found.len() == limit as usize).then(|| found.last().map(|t| t.id.to_string())).flatten();
-    Ok(Json(List { items: found.into_iter().map(TokenView::from).collect(), next }))
+    Ok(Json(page(found, limit, |t| t.id.to_string())))
 }
 
 /// Revokes a token: the next request with it is refused, and streams that it opened end within seconds.

@@ -39,6 +39,15 @@ impl Candidate {
         Self { store, holder: Uuid::now_v7(), lease }
     }
 
+    /// Whether others may be orchestrators on the same database.
+    pub fn shares(&self) -> bool {
+        self.lease.is_some()
+    }
+
+    pub fn store(&self) -> &AnyStore {
+        &self.store
+    }
+
     /// One try; `None`: another one leads.
     pub async fn try_lead(&self) -> Result<Option<Led>, StoreError> {
         let Some(lease) = self.lease else {

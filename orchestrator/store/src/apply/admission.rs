@@ -37,18 +37,21 @@ pub async fn admit(session: &mut Session<'_>, tenant: &TenantName) -> Result<Quo
     let found = locked(session, tenant, present(session.dialect())).await?;
     match found.filter(|t| t.closed.is_none()) {
         Some(found) if found.quota == Quota::default() => Ok(found.quota),
-        Some(_) => quota(session, tenant).await,
+        Some(_) => bounded(session, tenant).await,
         None => Err(Conflict::Tenant(tenant.clone()).into()),
     }
 }
 
 /// What a tenant may hold, closed or not; where it is bounded, others of the tenant wait until this transaction has ended.
 pub async fn quota(session: &mut Session<'_>, tenant: &TenantName) -> Result<Quota, Fault> {
-    let sql = format!("{} WHERE name = $1", read::TENANTS);
-    let unlocked = session.all_built(sql, args![tenant.as_str()]).await?.first().map(read::tenant_row).transpose()?;
-    if unlocked.is_none_or(|t| t.quota == Quota::default()) {
+    if read::tenant(session, tenant).await?.is_none_or(|t| t.quota == Quota::default()) {
         return Ok(Quota::default());
     }
+    bounded(session, tenant).await
+}
+
+/// Waits for others of the tenant, and makes them wait.
+async fn bounded(session: &mut Session<'_>, tenant: &TenantName) -> Result<Quota, Fault> {
     let found = locked(session, tenant, session.dialect().lock()).await?;
     Ok(found.map_or_else(Quota::default, |t| t.quota))
 }
