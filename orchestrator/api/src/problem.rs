@@ -124,7 +124,7 @@ impl From<DeskError> for Problem {
             DeskError::NotFound { .. } => Self::not_found(detail),
             DeskError::Document(e) => Self::document(&e),
             DeskError::Credential(_) => Self { detail, ..Self::unauthorised() },
-            DeskError::Forbidden(_) => Self::forbidden(detail),
+            DeskError::Forbidden(why) => Self::forbidden(why),
             DeskError::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", "In conflict with what is", detail),
             DeskError::KeyReused => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", "Idempotency key was used", detail)
