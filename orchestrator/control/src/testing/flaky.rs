@@ -60,7 +60,7 @@ impl FlakyStore {
         state.trouble = Some((at, trouble));
     }
 
-    /// What has not gone wrong yet goes well.
+    /// What has not gone wrong yet goes well, commits that are under way too.
     pub fn calm(&self) {
         self.state().trouble = None;
     }
@@ -78,6 +78,13 @@ impl FlakyStore {
 
     pub fn is_dead(&self) -> bool {
         self.state().dead
+    }
+
+    /// The process is dead from now on, unless calm has come.
+    fn dies(&self) -> bool {
+        let mut state = self.state();
+        state.dead |= state.trouble.is_some();
+        state.dead
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -113,20 +120,16 @@ impl Store for FlakyStore {
             state.trouble.filter(|(at, _)| *at == this).map(|(_, trouble)| trouble)
         };
         match trouble {
-            None => store.commit(intents).await,
+            Some(Trouble::DeadBefore) if self.dies() => Err(StoreError::Closed),
+            None | Some(Trouble::DeadBefore) => store.commit(intents).await,
             Some(Trouble::NotDone) => Err(unavailable()),
             Some(Trouble::AnswerLost) => {
                 store.commit(intents).await?;
                 Err(unavailable())
             }
-            Some(Trouble::DeadBefore) => {
-                self.state().dead = true;
-                Err(StoreError::Closed)
-            }
             Some(Trouble::DeadAfter) => {
-                store.commit(intents).await?;
-                self.state().dead = true;
-                Err(StoreError::Closed)
+                let outcomes = store.commit(intents).await?;
+                if self.dies() { Err(StoreError::Closed) } else { Ok(outcomes) }
             }
         }
     }

@@ -153,13 +153,7 @@ impl World {
             self.round().await;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // a commit that was under way when calm came may have been the last one of its process
-        let mut held = self.store.holdings().await;
-        if held.is_err() && self.store.is_dead() {
-            self.restart().await;
-            held = self.store.holdings().await;
-        }
-        let held = held.unwrap();
+        let held = self.store.holdings().await.unwrap();
         assert!(held.replicas.is_empty() && held.links.is_empty() && held.tunnels.is_empty(), "{held:#?}");
         let audit = self.desk.audit().await.unwrap();
         assert!(audit.clean, "{audit:#?}");
